@@ -1,0 +1,133 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Deletions beyond both of these stop an apply, unless allowed: a source that
+// came up short must not empty a host.
+const (
+	budgetPercent = 30
+	budgetAtLeast = 10
+)
+
+// CheckBudget returns an error when p deletes more than it may without being
+// told to. What comes and goes with sessions does not count.
+func (p *Plan) CheckBudget() error {
+	total, deletes := 0, 0
+	for _, r := range p.Live {
+		if !ephemeral(r) {
+			total++
+		}
+	}
+	for _, c := range p.Changes {
+		if c.Action() == Delete && !ephemeral(c.Before) {
+			deletes++
+		}
+	}
+	if deletes > budgetAtLeast && deletes*100 > total*budgetPercent {
+		return fmt.Errorf("the plan removes %d of %d resources, more than %d %%: if that is meant, say --allow-deletes", deletes, total, budgetPercent)
+	}
+	return nil
+}
+
+// Event tells of one change: that it begins (Done false), or how it ended.
+type Event struct {
+	Change   Change
+	Done     bool
+	Err      error // nil: made
+	Skipped  bool  // not tried, because of Err
+	Duration time.Duration
+}
+
+// Result is how one change ended.
+type Result struct {
+	Change  Change
+	Err     error
+	Skipped bool
+}
+
+// Report is how an apply ended, in the order of the plan.
+type Report struct{ Results []Result }
+
+// Err is nil when every change was made; otherwise it names those that failed
+// and counts those that were skipped.
+func (r Report) Err() error {
+	var failed []error
+	skipped := 0
+	for _, res := range r.Results {
+		switch {
+		case res.Skipped:
+			skipped++
+		case res.Err != nil:
+			failed = append(failed, res.Err)
+		}
+	}
+	if len(failed) == 0 && skipped == 0 {
+		return nil
+	}
+	if skipped > 0 {
+		failed = append(failed, fmt.Errorf("%d more not tried", skipped))
+	}
+	return errors.Join(failed...)
+}
+
+// Apply makes the plan's changes one after the other and tells progress of
+// each, before and after. A change that fails skips what needs it; everything
+// else proceeds. When ctx ends, the change in hand is finished or abandoned by
+// its enforcer, and the rest is skipped.
+func (r *Reconciler) Apply(ctx context.Context, p *Plan, progress func(Event)) Report {
+	if progress == nil {
+		progress = func(Event) {}
+	}
+	enforcers := make(map[string]Enforcer, len(r.Enforcers))
+	for _, e := range r.Enforcers {
+		enforcers[e.Name] = e.Enforcer
+	}
+	g := newGraph(p.Changes)
+	report := Report{Results: make([]Result, len(p.Changes))}
+	for i, c := range p.Changes {
+		res := &report.Results[i]
+		res.Change = c
+		if err := ctx.Err(); err != nil {
+			res.Skipped, res.Err = true, err
+		} else if on := blocked(g.after[i], report.Results); on != nil {
+			res.Skipped = true
+			res.Err = fmt.Errorf("%s: not tried: it waits for %s", c.Addr(), on.Change.Addr())
+		}
+		if res.Skipped {
+			progress(Event{Change: c, Done: true, Err: res.Err, Skipped: true})
+			continue
+		}
+		progress(Event{Change: c})
+		start := time.Now()
+		res.Err = r.applyOne(ctx, enforcers, c)
+		progress(Event{Change: c, Done: true, Err: res.Err, Duration: time.Since(start)})
+	}
+	return report
+}
+
+func blocked(after []int, results []Result) *Result {
+	for _, j := range after {
+		if results[j].Err != nil {
+			return &results[j]
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) applyOne(ctx context.Context, enforcers map[string]Enforcer, c Change) error {
+	e, ok := enforcers[c.Addr().Enforcer()]
+	if !ok {
+		return fmt.Errorf("%s: no enforcer of that name", c.Addr())
+	}
+	err := e.Apply(ctx, c)
+	if err != nil && !strings.HasPrefix(err.Error(), string(c.Addr())) {
+		err = fmt.Errorf("%s: %w", c.Addr(), err)
+	}
+	return err
+}

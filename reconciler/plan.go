@@ -1,0 +1,226 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Named is an Enforcer with the name that its addresses begin with.
+type Named struct {
+	Name string
+	Enforcer
+}
+
+// Reconciler holds the enforcers of one host.
+type Reconciler struct {
+	Enforcers []Named
+	Log       *slog.Logger
+}
+
+// Plan is what would be done, and all that was known when it was computed.
+type Plan struct {
+	Changes  []Change
+	Notes    []Note
+	Failures []Failure
+	Desired  []Resource
+	Live     []Resource
+	Set      specs.Set // with the facts
+}
+
+// Failure is an enforcer that could not tell what is desired or live. A Plan
+// has no changes for it: nothing is pruned from ignorance.
+type Failure struct {
+	Enforcer string
+	Err      error
+}
+
+// Empty tells whether desired and live are known to be the same.
+func (p *Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Failures) == 0 }
+
+// Survey adds to set what the enforcers find. An enforcer that fails is in
+// the failures and must be left out of the plan.
+func (r *Reconciler) Survey(ctx context.Context, set specs.Set) (specs.Set, []Failure) {
+	var failures []Failure
+	for _, e := range r.Enforcers {
+		s, ok := e.Enforcer.(Surveyor)
+		if !ok {
+			continue
+		}
+		found, err := s.Survey(ctx, set)
+		if err != nil {
+			failures = append(failures, Failure{e.Name, err})
+			continue
+		}
+		set = found
+	}
+	return set, failures
+}
+
+// Plan surveys and reads the host, and compares it with set.
+//
+// It returns an error only when the resources contradict each other; what an
+// enforcer could not read is in the Plan's Failures. A failing enforcer also
+// holds back the survey's dependents: all enforcers' desired states depend on
+// facts, so when a survey failed nothing that facts carry is deleted.
+func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
+	set, failures := r.Survey(ctx, set)
+	live := map[string][]Resource{}
+	for _, e := range r.Enforcers {
+		if failed(failures, e.Name) {
+			continue
+		}
+		read, err := e.Read(ctx)
+		if err != nil {
+			failures = append(failures, Failure{e.Name, err})
+			continue
+		}
+		live[e.Name] = read
+	}
+	return r.compare(set, live, failures)
+}
+
+// PlanRecorded compares set with a recorded snapshot: no host, no privilege.
+func (r *Reconciler) PlanRecorded(set specs.Set, snap *Snapshot) (*Plan, error) {
+	set.Leases, set.Tables = snap.Leases, snap.Tables
+	live := map[string][]Resource{}
+	var failures []Failure
+	for _, e := range r.Enforcers {
+		if why, ok := snap.Failed[e.Name]; ok {
+			failures = append(failures, Failure{e.Name, fmt.Errorf("not in the snapshot: %s", why)})
+		}
+		live[e.Name] = nil
+	}
+	for _, rec := range snap.Resources {
+		live[rec.Address.Enforcer()] = append(live[rec.Address.Enforcer()], rec)
+	}
+	return r.compare(set, live, failures)
+}
+
+func (r *Reconciler) compare(set specs.Set, live map[string][]Resource, failures []Failure) (*Plan, error) {
+	p := &Plan{Set: set, Failures: failures}
+	for _, e := range r.Enforcers {
+		if failed(p.Failures, e.Name) {
+			continue
+		}
+		desired, err := e.Desired(set)
+		if err != nil {
+			p.Failures = append(p.Failures, Failure{e.Name, err})
+			continue
+		}
+		p.Desired = append(p.Desired, desired...)
+		p.Live = append(p.Live, live[e.Name]...)
+		if n, ok := e.Enforcer.(Noter); ok {
+			p.Notes = append(p.Notes, n.Notes(set)...)
+		}
+	}
+	slices.SortStableFunc(p.Notes, func(a, b Note) int { return compareAddr(a.Addr, b.Addr) })
+	var err error
+	p.Changes, err = Diff(p.Desired, p.Live)
+	if err != nil {
+		return nil, err
+	}
+	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool { return c.ignorant(failures) })
+	return p, nil
+}
+
+// ignorant tells whether c deletes what a fact that could not be surveyed may
+// still want.
+func (c Change) ignorant(failures []Failure) bool {
+	return len(failures) > 0 && c.After == nil && ephemeral(c.Before) && failed(failures, "session")
+}
+
+func failed(failures []Failure, name string) bool {
+	return slices.ContainsFunc(failures, func(f Failure) bool { return f.Enforcer == name })
+}
+
+func ephemeral(r Resource) bool {
+	e, ok := r.(Ephemeral)
+	return ok && e.Ephemeral()
+}
+
+// PlanPart plans what the resources at roots need to be as set desires, and
+// nothing else: the resources themselves and, by their needs, all below them,
+// in the desired state and among what is live at the same addresses. It is
+// how a session starts and ends without reading the whole host. Enforcers
+// that are no PartReader are read whole if they have an address in the part.
+//
+// The set must hold its facts already.
+func (r *Reconciler) PlanPart(ctx context.Context, set specs.Set, roots []Addr) (*Plan, error) {
+	p := &Plan{Set: set}
+	byAddr := map[Addr]Resource{}
+	for _, e := range r.Enforcers {
+		desired, err := e.Desired(set)
+		if err != nil {
+			p.Failures = append(p.Failures, Failure{e.Name, err})
+			continue
+		}
+		for _, d := range desired {
+			byAddr[d.Addr()] = d
+		}
+	}
+	part := map[Addr]bool{}
+	var add func(Addr)
+	add = func(a Addr) {
+		if part[a] {
+			return
+		}
+		part[a] = true
+		if d, ok := byAddr[a]; ok {
+			p.Desired = append(p.Desired, d)
+			for _, n := range d.Needs() {
+				add(n)
+			}
+		}
+	}
+	for _, a := range roots {
+		add(a)
+	}
+	for _, e := range r.Enforcers {
+		live, err := readPart(ctx, e, part)
+		if err != nil {
+			p.Failures = append(p.Failures, Failure{e.Name, err})
+			continue
+		}
+		p.Live = append(p.Live, live...)
+	}
+	if len(p.Failures) > 0 {
+		return p, nil
+	}
+	var err error
+	p.Changes, err = Diff(p.Desired, p.Live)
+	return p, err
+}
+
+func readPart(ctx context.Context, e Named, part map[Addr]bool) ([]Resource, error) {
+	var addrs []Addr
+	for a := range part {
+		if a.Enforcer() == e.Name {
+			addrs = append(addrs, a)
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(addrs, compareAddr)
+	if pr, ok := e.Enforcer.(PartReader); ok {
+		return pr.ReadPart(ctx, addrs)
+	}
+	all, err := e.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(r Resource) bool { return !part[r.Addr()] }), nil
+}
+
+// Invert is the plan that undoes p.
+func (p *Plan) Invert() (*Plan, error) {
+	changes, err := Diff(p.Live, p.Desired)
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{Changes: changes, Desired: p.Live, Live: p.Desired, Set: p.Set}, nil
+}

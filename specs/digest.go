@@ -1,0 +1,35 @@
+package specs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Digest identifies what is declared: equal for equal blocks, whatever the
+// files they are written in and whatever the facts.
+func (s Set) Digest() string {
+	s.Leases, s.Tables = nil, nil
+	return digest(s)
+}
+
+// SandboxDigest identifies a profile with all that it refers to: a session
+// started under another digest is stale. It returns "" when there is no such
+// sandbox.
+func (s Set) SandboxDigest(name string) string {
+	sandbox := Find(s.Sandboxes, name)
+	if sandbox == nil {
+		return ""
+	}
+	return digest([]any{sandbox, Find(s.Networks, sandbox.Network), Find(s.Environments, sandbox.Environment), Find(s.Seccomps, sandbox.Seccomp)})
+}
+
+func digest(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // plain structs of this package always marshal
+		panic(fmt.Sprintf("specs: %v", err))
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

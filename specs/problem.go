@@ -1,0 +1,19 @@
+package specs
+
+// Problem is something wrong with what was declared, at the place to change.
+type Problem struct {
+	Range   Range
+	Summary string // what is wrong: "two binds on one target"
+	Detail  string // what would be right
+}
+
+// Check returns all that is wrong between the fields and blocks of s, in the
+// order of the files. What a single value alone shows (a bad size, an
+// unknown system call) was found when the value was read.
+func (s Set) Check() []Problem {
+	var c checker
+	c.networks(s)
+	c.sandboxes(s)
+	c.projects(s)
+	return c.sorted()
+}

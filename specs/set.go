@@ -1,0 +1,321 @@
+package specs
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Set is everything that should hold on a host, and the facts that decide
+// how. Lists are sorted by name (facts by their key); names are unique within
+// a list.
+type Set struct {
+	Secrets      []Secret      `json:"secrets,omitempty"`
+	Environments []Environment `json:"environments,omitempty"`
+	Proxies      []Proxy       `json:"proxies,omitempty"`
+	Networks     []Network     `json:"networks,omitempty"`
+	Seccomps     []Seccomp     `json:"seccomps,omitempty"`
+	Sandboxes    []Sandbox     `json:"sandboxes,omitempty"` // concrete ones; extends is resolved, abstract ones are gone
+	Databases    []Database    `json:"databases,omitempty"`
+	Gateways     []Gateway     `json:"gateways,omitempty"`
+	Projects     []Project     `json:"projects,omitempty"` // for_each is expanded
+
+	// Facts, found by the enforcers' Survey; never part of [Set.Digest].
+	Leases []Lease `json:"leases,omitempty"`
+	Tables []Table `json:"tables,omitempty"`
+}
+
+// Range is where in the files a thing was written. The zero Range means
+// "nowhere": the thing was not read from a file. Lines and columns count
+// from 1; columns count grapheme clusters, bytes count from 0.
+type Range struct {
+	File                   string
+	Line, Column, Byte     int
+	EndLine, EndCol, EndBy int
+}
+
+// Secret says where a credential is found at the moment of use. Exactly one
+// of File and Env is set. The value itself is in no Set.
+type Secret struct {
+	Range Range  `json:"-"`
+	Name  string `json:"name"`
+	File  string `json:"file,omitempty"` // absolute path; one trailing newline is not part of the secret
+	Env   string `json:"env,omitempty"`  // name of a variable of cordon's own environment
+}
+
+// Environment is what of the caller's environment reaches a session: names
+// that match Allow, then Set on top. Everything else is stripped.
+type Environment struct {
+	Range Range               `json:"-"`
+	Name  string              `json:"name"`
+	Allow []string            `json:"allow,omitempty"` // names; a trailing * matches any rest
+	Set   map[string]Template `json:"set,omitempty"`
+}
+
+// Proxy is an LLM reverse proxy that sessions may be allowed to reach.
+// Declared, enforced by a later build; its Port is used by networks.
+type Proxy struct {
+	Range    Range             `json:"-"`
+	Name     string            `json:"name"`
+	Port     int               `json:"port"` // TCP, 1 to 65535
+	Upstream string            `json:"upstream"`
+	Inject   map[string]string `json:"inject,omitempty"` // header → name of a secret
+	Paths    []string          `json:"paths,omitempty"`
+	Token    *Token            `json:"token,omitempty"`
+	Limit    *ProxyLimit       `json:"limit,omitempty"`
+}
+
+// Token is how a proxy's session tokens look and how long they live.
+type Token struct {
+	Prefix string        `json:"prefix,omitempty"`
+	TTL    time.Duration `json:"ttl,omitempty"` // 4 h when not declared
+}
+
+// ProxyLimit bounds what one session may ask of a proxy; 0 is no bound.
+type ProxyLimit struct {
+	RequestsPerMinute int   `json:"requests_per_minute,omitempty"`
+	Concurrent        int   `json:"concurrent,omitempty"`
+	Body              int64 `json:"body,omitempty"` // bytes
+}
+
+// What a network's sessions may reach beyond Allow.
+const (
+	EgressNone     = "none"     // nothing: no default route
+	EgressInternet = "internet" // NAT; private ranges, the host and other slots stay closed
+)
+
+// What happens when a session can't have a namespace of its network.
+const (
+	FallbackRefuse   = "refuse"   // the session does not start
+	FallbackIsolated = "isolated" // it starts without any network
+)
+
+// Network is a pool of slots: network namespaces joined to the host by a
+// veth pair, one for each session.
+type Network struct {
+	Range    Range          `json:"-"`
+	Name     string         `json:"name"`
+	Pool     netip.Prefix   `json:"pool"`            // IPv4, masked; cut into /30 slots
+	Allow    []string       `json:"allow,omitempty"` // names of proxies
+	Egress   string         `json:"egress"`
+	Deny     []netip.Prefix `json:"deny,omitempty"` // with EgressInternet: on top of the private ranges
+	Fallback string         `json:"fallback"`
+	Warm     int            `json:"warm,omitempty"` // free slots that stand ready
+	Publish  bool           `json:"publish,omitempty"`
+}
+
+// Seccomp is a system call filter.
+type Seccomp struct {
+	Range Range    `json:"-"`
+	Name  string   `json:"name"`
+	Base  string   `json:"base"`            // "container"
+	Deny  []string `json:"deny,omitempty"`  // answered with Errno though the base allows them
+	Allow []string `json:"allow,omitempty"` // allowed though the base does not
+	Errno string   `json:"errno,omitempty"` // name, "EPERM" when not declared
+	Log   bool     `json:"log,omitempty"`   // refused calls go to the kernel's audit log
+}
+
+// What happens to a running session whose profile changes.
+const (
+	OnChangeKeep    = "keep"    // it runs on, shown as stale
+	OnChangeRestart = "restart" // it is ended and started again
+)
+
+// Sandbox is a profile: what a session started in it has and may do.
+type Sandbox struct {
+	Range        Range      `json:"-"`
+	Name         string     `json:"name"`
+	Command      []string   `json:"command,omitempty"` // what runs when `cordon run` names no command
+	Network      string     `json:"network,omitempty"` // name; "" is no network at all
+	Namespaces   []string   `json:"namespaces"`        // of pid, ipc, uts, cgroup, sorted; mount, user and net always
+	Filesystem   Filesystem `json:"filesystem"`
+	Environment  string     `json:"environment,omitempty"` // name; "" passes nothing
+	Seccomp      string     `json:"seccomp"`               // name of a seccomp block; "" is the base "container" as it is
+	Capabilities []string   `json:"capabilities,omitempty"`
+	Limits       Limits     `json:"limits"`
+	Agent        *Agent     `json:"agent,omitempty"`
+	OnChange     string     `json:"on_change"`
+}
+
+// Filesystem is what a session finds below /. Nothing else of the host is there.
+type Filesystem struct {
+	Programs []string `json:"programs,omitempty"` // absolute paths; with interpreter and libraries
+	Files    []string `json:"files,omitempty"`    // absolute paths of files or directories, read-only, where they are on the host
+	Tmpfs    []Tmpfs  `json:"tmpfs,omitempty"`    // sorted by path
+	Binds    []Bind   `json:"binds,omitempty"`    // sorted by target
+}
+
+// Tmpfs is a writable directory in memory, gone with the session.
+type Tmpfs struct {
+	Range Range  `json:"-"`
+	Path  string `json:"path"`
+	Size  int64  `json:"size"` // bytes; 64 MiB when not declared
+}
+
+// Bind shows a directory or file of the host inside.
+type Bind struct {
+	Range    Range    `json:"-"`
+	To       string   `json:"to"` // absolute path inside
+	From     Template `json:"from"`
+	Writable bool     `json:"writable,omitempty"`
+}
+
+// Limits bounds a session's cgroup; 0 is no bound.
+type Limits struct {
+	Memory int64 `json:"memory,omitempty"` // bytes, swap included
+	CPU    int   `json:"cpu,omitempty"`    // percent of one core
+	Pids   int   `json:"pids,omitempty"`   // tasks: processes and threads
+}
+
+// Agent prepares a sandbox for a known client. Declared, enforced by a later build.
+type Agent struct {
+	Range      Range    `json:"-"`
+	Kind       string   `json:"kind"`
+	Proxy      string   `json:"proxy,omitempty"`
+	Hide       []string `json:"hide,omitempty"`
+	Transcript string   `json:"transcript,omitempty"`
+	Home       string   `json:"home,omitempty"` // "session" or "project"
+}
+
+// Database is a PostgreSQL database that projects have schemas in.
+type Database struct {
+	Range      Range  `json:"-"`
+	Name       string `json:"name"`
+	Connection string `json:"connection"` // name of the secret that holds its URL
+}
+
+// Gateway is the HTTP and SQL access to a database. Declared, enforced by a later build.
+type Gateway struct {
+	Range    Range    `json:"-"`
+	Name     string   `json:"name"`
+	Listen   string   `json:"listen"`
+	Database string   `json:"database"`
+	Keys     string   `json:"keys,omitempty"` // name of a secret
+	Console  *Console `json:"console,omitempty"`
+}
+
+// Console is SQL typed by people through a gateway.
+type Console struct {
+	Deny     []string      `json:"deny,omitempty"`
+	Timeout  time.Duration `json:"timeout,omitempty"`
+	RowLimit int           `json:"row_limit,omitempty"`
+}
+
+// Project is a tenant: a directory, whom its sessions run as, what they may
+// be, and its share of a database.
+type Project struct {
+	Range     Range      `json:"-"`
+	Name      string     `json:"name"`
+	Directory string     `json:"directory"`           // absolute
+	User      string     `json:"user,omitempty"`      // of the host; "" is the owner of Directory
+	Sandboxes []string   `json:"sandboxes,omitempty"` // names, sorted
+	Operators []string   `json:"operators,omitempty"` // "user:NAME" or "group:NAME"
+	Git       *Git       `json:"git,omitempty"`
+	Schema    *Schema    `json:"schema,omitempty"`
+	DevServer *DevServer `json:"dev_server,omitempty"`
+	Preview   *Preview   `json:"preview,omitempty"`
+}
+
+// Git is a project's repository. Declared, enforced by a later build.
+type Git struct {
+	Range      Range  `json:"-"`
+	Remote     string `json:"remote"`
+	Credential string `json:"credential,omitempty"` // name of a secret
+}
+
+// Schema is a project's schema in a database, of the project's name, with
+// the roles NAME_anon, NAME_user, NAME_admin and NAME_service.
+type Schema struct {
+	Range       Range         `json:"-"`
+	Database    string        `json:"database"`
+	OwnerColumn string        `json:"owner_column,omitempty"` // "" : the logged-in see nothing that is not declared
+	Tables      []TableAccess `json:"tables,omitempty"`       // sorted by name
+}
+
+// TableAccess is what is declared about one table. A nil list was not
+// declared and means the default; an empty one means nothing.
+type TableAccess struct {
+	Range         Range    `json:"-"`
+	Name          string   `json:"name"`
+	Anonymous     []string `json:"anonymous"`     // of select, insert, update, delete, sorted; nil: nothing
+	Authenticated []string `json:"authenticated"` // the same; nil: all four on own rows
+	OwnerColumn   string   `json:"owner_column,omitempty"`
+}
+
+// DevServer is a long-running server of a project. Declared, enforced by a later build.
+type DevServer struct {
+	Range   Range    `json:"-"`
+	Sandbox string   `json:"sandbox"`
+	Command []string `json:"command"`
+	User    string   `json:"user"`
+	Port    int      `json:"port"`
+}
+
+// Preview serves a project's built files. Declared, enforced by a later build.
+type Preview struct {
+	Range     Range  `json:"-"`
+	Image     string `json:"image"`
+	Directory string `json:"directory"`
+	Port      int    `json:"port"`
+}
+
+// NoSlot is the Slot of a session without a network namespace of cordon's.
+const NoSlot = -1
+
+// Lease is a session that runs: a fact. It lives as long as the process that
+// holds it (see enforcers/session); what it names (slot, cgroup, membership)
+// is desired for as long.
+type Lease struct {
+	ID      string    `json:"id"` // 8 lower-case hexadecimal digits
+	Sandbox string    `json:"sandbox"`
+	Project string    `json:"project,omitempty"` // "" : a session outside any project
+	User    string    `json:"user"`              // whom it is on the host
+	Network string    `json:"network,omitempty"` // "" when Slot is NoSlot
+	Slot    int       `json:"slot"`
+	Limits  Limits    `json:"limits"` // what it was started with
+	Digest  string    `json:"digest"` // [Set.SandboxDigest] at its start
+	Started time.Time `json:"started"`
+	Command []string  `json:"command,omitempty"`
+	PID     int       `json:"pid,omitempty"` // of the process that holds it
+}
+
+// Table is a relation found in a project's schema: a fact.
+type Table struct {
+	Database string   `json:"database"`
+	Schema   string   `json:"schema"`
+	Name     string   `json:"name"`
+	Kind     string   `json:"kind"` // "table", "partitioned table", "view", "materialized view", "foreign table"
+	Columns  []string `json:"columns,omitempty"`
+}
+
+// Find returns a pointer to the element of list called name, or nil.
+// It is for the lists of a Set, which are sorted by name.
+func Find[T Named](list []T, name string) *T {
+	i, ok := slices.BinarySearchFunc(list, name, func(e T, n string) int {
+		switch {
+		case e.ID() < n:
+			return -1
+		case e.ID() > n:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return &list[i]
+}
+
+// Named is a block that has a name of its own within its kind.
+type Named interface{ ID() string }
+
+// ID returns the block's name; so do the methods below.
+func (s Secret) ID() string      { return s.Name }
+func (e Environment) ID() string { return e.Name }
+func (p Proxy) ID() string       { return p.Name }
+func (n Network) ID() string     { return n.Name }
+func (s Seccomp) ID() string     { return s.Name }
+func (s Sandbox) ID() string     { return s.Name }
+func (d Database) ID() string    { return d.Name }
+func (g Gateway) ID() string     { return g.Name }
+func (p Project) ID() string     { return p.Name }
