@@ -1,0 +1,92 @@
+// Package rundir is the layout of the run directory: where enforcers leave
+// what others find by name. All of it vanishes at reboot, as the kernel state
+// that it describes does.
+package rundir
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is a run directory, /run/cordon by default.
+type Dir string
+
+// Netns is where the network namespace of a slot is pinned.
+func (d Dir) Netns(network string, slot int) string {
+	return filepath.Join(string(d), "netns", network+"."+strconv.Itoa(slot))
+}
+
+// Root is where the mount tree of a sandbox is.
+func (d Dir) Root(sandbox string) string { return filepath.Join(string(d), "roots", sandbox) }
+
+// Seccomp is the compiled filter of a seccomp block; the name "" is the base
+// as it is.
+func (d Dir) Seccomp(name string) string {
+	if name == "" {
+		name = "container" + ".base" // a dot can't occur in a block's name
+	}
+	return filepath.Join(string(d), "seccomp", name+".bpf")
+}
+
+// Session is the directory of a session's lease.
+func (d Dir) Session(id string) string { return filepath.Join(string(d), "sessions", id) }
+
+// Make makes the run directory and a directory below it, for root alone to
+// write. It refuses one that someone else could write to.
+func (d Dir) Make(below ...string) (string, error) {
+	path := string(d)
+	for _, next := range append([]string{""}, below...) {
+		path = filepath.Join(path, next)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return "", err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return "", &os.PathError{Op: "stat", Path: path, Err: err}
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != uint32(os.Geteuid()) || st.Mode&0o022 != 0 {
+			return "", fmt.Errorf("%s: must be a directory that only its owner, the user cordon runs as, can write to", path)
+		}
+	}
+	return path, nil
+}
+
+// Lock takes the host's lock: exclusive for what changes resources of many,
+// shared for what only needs them to stay. It waits when wait is set, and
+// returns [ErrLocked] otherwise. The lock ends with the process or with unlock.
+func (d Dir) Lock(exclusive, wait bool) (unlock func(), err error) {
+	if _, err := d.Make(); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(string(d), "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	how := unix.LOCK_SH
+	if exclusive {
+		how = unix.LOCK_EX
+	}
+	if !wait {
+		how |= unix.LOCK_NB
+	}
+	for {
+		switch err := unix.Flock(int(f.Fd()), how); err {
+		case nil:
+			return func() { _ = f.Close() }, nil
+		case unix.EINTR:
+		case unix.EWOULDBLOCK:
+			_ = f.Close()
+			return nil, ErrLocked
+		default:
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+	}
+}
+
+// ErrLocked is what [Dir.Lock] returns when another process has the lock.
+var ErrLocked = fmt.Errorf("another cordon is changing this host")

@@ -1,0 +1,60 @@
+// Package secret reads credentials at the moment of use. What it returns goes
+// to the peer that needs it and nowhere else.
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// maxSize bounds a secret's file, in bytes.
+const maxSize = 64 << 10
+
+// Reader looks secrets up by name.
+type Reader struct{ Secrets []specs.Secret }
+
+// Read returns the value of the secret called name, without one trailing
+// newline. Its errors name the place, never the value.
+func (r Reader) Read(name string) (string, error) {
+	s := specs.Find(r.Secrets, name)
+	if s == nil {
+		return "", fmt.Errorf("secret.%s: not declared", name)
+	}
+	value, err := read(*s)
+	if err != nil {
+		return "", fmt.Errorf("secret.%s: %w", name, err)
+	}
+	return value, nil
+}
+
+func read(s specs.Secret) (string, error) {
+	if s.Env != "" {
+		v, ok := os.LookupEnv(s.Env)
+		if !ok || v == "" {
+			return "", fmt.Errorf("the environment variable %s is not set", s.Env)
+		}
+		return v, nil
+	}
+	f, err := os.Open(s.File)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxSize {
+		return "", fmt.Errorf("%s is larger than %d bytes", s.File, maxSize)
+	}
+	v := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+	if v == "" {
+		return "", errors.New(s.File + " is empty")
+	}
+	return v, nil
+}
