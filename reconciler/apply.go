@@ -95,9 +95,8 @@ func (r *Reconciler) Apply(ctx context.Context, p *Plan, progress func(Event)) R
 		res.Change = c
 		if err := ctx.Err(); err != nil {
 			res.Skipped, res.Err = true, err
-		} else if on := blocked(g.after[i], report.Results); on != nil {
-			res.Skipped = true
-			res.Err = fmt.Errorf("%s: not tried: it waits for %s", c.Addr(), on.Change.Addr())
+		} else if on, ok := blocked(c, g.after[i], report.Results, p.Failures); ok {
+			res.Skipped, res.Err = true, fmt.Errorf("%s: not tried: it waits for %s", c.Addr(), on)
 		}
 		if res.Skipped {
 			progress(Event{Change: c, Done: true, Err: res.Err, Skipped: true})
@@ -111,13 +110,23 @@ func (r *Reconciler) Apply(ctx context.Context, p *Plan, progress func(Event)) R
 	return report
 }
 
-func blocked(after []int, results []Result) *Result {
+// blocked returns what c waits for in vain: a change that failed or was
+// skipped, or something in an enforcer whose state is not known.
+func blocked(c Change, after []int, results []Result, failures []Failure) (on Addr, ok bool) {
 	for _, j := range after {
 		if results[j].Err != nil {
-			return &results[j]
+			return results[j].Change.Addr(), true
 		}
 	}
-	return nil
+	if c.After == nil {
+		return "", false
+	}
+	for _, n := range c.After.Needs() {
+		if failed(failures, n.Enforcer()) {
+			return n, true
+		}
+	}
+	return "", false
 }
 
 func (r *Reconciler) applyOne(ctx context.Context, enforcers map[string]Enforcer, c Change) error {

@@ -36,6 +36,7 @@ type Plan struct {
 type Failure struct {
 	Enforcer string
 	Err      error
+	Survey   bool // it was the facts that could not be found
 }
 
 // Empty tells whether desired and live are known to be the same.
@@ -52,7 +53,7 @@ func (r *Reconciler) Survey(ctx context.Context, set specs.Set) (specs.Set, []Fa
 		}
 		found, err := s.Survey(ctx, set)
 		if err != nil {
-			failures = append(failures, Failure{e.Name, err})
+			failures = append(failures, Failure{Enforcer: e.Name, Err: err, Survey: true})
 			continue
 		}
 		set = found
@@ -63,9 +64,9 @@ func (r *Reconciler) Survey(ctx context.Context, set specs.Set) (specs.Set, []Fa
 // Plan surveys and reads the host, and compares it with set.
 //
 // It returns an error only when the resources contradict each other; what an
-// enforcer could not read is in the Plan's Failures. A failing enforcer also
-// holds back the survey's dependents: all enforcers' desired states depend on
-// facts, so when a survey failed nothing that facts carry is deleted.
+// enforcer could not read is in the Plan's Failures, and nothing of its is
+// changed. When facts could not be found, what comes and goes with them is not
+// deleted in any enforcer.
 func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
 	set, failures := r.Survey(ctx, set)
 	live := map[string][]Resource{}
@@ -75,7 +76,7 @@ func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
 		}
 		read, err := e.Read(ctx)
 		if err != nil {
-			failures = append(failures, Failure{e.Name, err})
+			failures = append(failures, Failure{Enforcer: e.Name, Err: err})
 			continue
 		}
 		live[e.Name] = read
@@ -90,7 +91,7 @@ func (r *Reconciler) PlanRecorded(set specs.Set, snap *Snapshot) (*Plan, error) 
 	var failures []Failure
 	for _, e := range r.Enforcers {
 		if why, ok := snap.Failed[e.Name]; ok {
-			failures = append(failures, Failure{e.Name, fmt.Errorf("not in the snapshot: %s", why)})
+			failures = append(failures, Failure{Enforcer: e.Name, Err: fmt.Errorf("not in the snapshot: %s", why)})
 		}
 		live[e.Name] = nil
 	}
@@ -108,7 +109,7 @@ func (r *Reconciler) compare(set specs.Set, live map[string][]Resource, failures
 		}
 		desired, err := e.Desired(set)
 		if err != nil {
-			p.Failures = append(p.Failures, Failure{e.Name, err})
+			p.Failures = append(p.Failures, Failure{Enforcer: e.Name, Err: err})
 			continue
 		}
 		p.Desired = append(p.Desired, desired...)
@@ -123,14 +124,10 @@ func (r *Reconciler) compare(set specs.Set, live map[string][]Resource, failures
 	if err != nil {
 		return nil, err
 	}
-	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool { return c.ignorant(failures) })
+	if slices.ContainsFunc(failures, func(f Failure) bool { return f.Survey }) {
+		p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool { return c.After == nil && ephemeral(c.Before) })
+	}
 	return p, nil
-}
-
-// ignorant tells whether c deletes what a fact that could not be surveyed may
-// still want.
-func (c Change) ignorant(failures []Failure) bool {
-	return len(failures) > 0 && c.After == nil && ephemeral(c.Before) && failed(failures, "session")
 }
 
 func failed(failures []Failure, name string) bool {
@@ -155,7 +152,7 @@ func (r *Reconciler) PlanPart(ctx context.Context, set specs.Set, roots []Addr) 
 	for _, e := range r.Enforcers {
 		desired, err := e.Desired(set)
 		if err != nil {
-			p.Failures = append(p.Failures, Failure{e.Name, err})
+			p.Failures = append(p.Failures, Failure{Enforcer: e.Name, Err: err})
 			continue
 		}
 		for _, d := range desired {
@@ -182,7 +179,7 @@ func (r *Reconciler) PlanPart(ctx context.Context, set specs.Set, roots []Addr) 
 	for _, e := range r.Enforcers {
 		live, err := readPart(ctx, e, part)
 		if err != nil {
-			p.Failures = append(p.Failures, Failure{e.Name, err})
+			p.Failures = append(p.Failures, Failure{Enforcer: e.Name, Err: err})
 			continue
 		}
 		p.Live = append(p.Live, live...)

@@ -4,10 +4,12 @@
 package rundir
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,10 +57,11 @@ func (d Dir) Make(below ...string) (string, error) {
 	return path, nil
 }
 
-// Lock takes the host's lock: exclusive for what changes resources of many,
-// shared for what only needs them to stay. It waits when wait is set, and
-// returns [ErrLocked] otherwise. The lock ends with the process or with unlock.
-func (d Dir) Lock(exclusive, wait bool) (unlock func(), err error) {
+// Lock takes the host's lock: exclusive for who changes resources of many,
+// shared for who only needs them to stay as they are. While another process
+// has it, Lock calls waiting once and tries again until ctx ends. The lock
+// ends with unlock, or with the process.
+func (d Dir) Lock(ctx context.Context, exclusive bool, waiting func()) (unlock func(), err error) {
 	if _, err := d.Make(); err != nil {
 		return nil, err
 	}
@@ -70,23 +73,27 @@ func (d Dir) Lock(exclusive, wait bool) (unlock func(), err error) {
 	if exclusive {
 		how = unix.LOCK_EX
 	}
-	if !wait {
-		how |= unix.LOCK_NB
-	}
-	for {
-		switch err := unix.Flock(int(f.Fd()), how); err {
+	for first := true; ; first = false {
+		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err {
 		case nil:
 			return func() { _ = f.Close() }, nil
-		case unix.EINTR:
 		case unix.EWOULDBLOCK:
-			_ = f.Close()
-			return nil, ErrLocked
 		default:
 			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
+		if first && waiting != nil {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, fmt.Errorf("another cordon is changing this host: %w", context.Cause(ctx))
+		case <-time.After(lockRetry):
+		}
 	}
 }
 
-// ErrLocked is what [Dir.Lock] returns when another process has the lock.
-var ErrLocked = fmt.Errorf("another cordon is changing this host")
+// lockRetry is how long Lock waits between two tries: flock(2) itself could
+// wait, but then nothing could interrupt it.
+const lockRetry = 5 * time.Millisecond

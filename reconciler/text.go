@@ -1,0 +1,190 @@
+package reconciler
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Style says how text is shown to people.
+type Style struct{ Color bool }
+
+// Colors of the actions, as SGR parameters (ECMA-48).
+const (
+	green  = "32"
+	yellow = "33"
+	red    = "31"
+	bold   = "1"
+)
+
+func (s Style) paint(sgr, text string) string {
+	if !s.Color || sgr == "" {
+		return text
+	}
+	return "\x1b[" + sgr + "m" + text + "\x1b[0m"
+}
+
+// Sign is the symbol of an action, coloured if s says so.
+func (s Style) Sign(a Action) string {
+	switch a {
+	case Create:
+		return s.paint(green, "+")
+	case Delete:
+		return s.paint(red, "-")
+	case Update:
+		return s.paint(yellow, "~")
+	}
+	return "?"
+}
+
+// WriteText writes p for people: each change with its attributes, what is not
+// known, remarks, and the count.
+func (p *Plan) WriteText(w io.Writer, s Style) error {
+	f, err := p.File()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, c := range f.Changes {
+		s.change(&b, c)
+	}
+	for _, x := range f.Failures {
+		fmt.Fprintf(&b, "%s %s could not be read, so nothing of it is planned:\n    %s\n\n", s.paint(red, "!"), x.Enforcer, indent(clean(x.Error)))
+	}
+	for _, n := range f.Notes {
+		fmt.Fprintf(&b, "%s %s: %s\n", s.paint(yellow, "i"), n.Addr, clean(n.Text))
+	}
+	if len(f.Notes) > 0 {
+		b.WriteByte('\n')
+	}
+	if len(f.NotEnforced) > 0 {
+		fmt.Fprintf(&b, "Declared, not enforced by this build:\n    %s\n\n", strings.Join(f.NotEnforced, "\n    "))
+	}
+	switch {
+	case p.Empty():
+		fmt.Fprintf(&b, "%s Live state is what the files declare.\n", s.paint(bold, "No changes."))
+	case len(f.Changes) == 0:
+		fmt.Fprintln(&b, s.paint(bold, "Plan: incomplete."))
+	default:
+		fmt.Fprintf(&b, "%s %s.\n", s.paint(bold, "Plan:"), f.Summary)
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+func (s Style) change(b *strings.Builder, c FileChange) {
+	fmt.Fprintf(b, "%s %s\n", s.Sign(c.Action), s.paint(bold, string(c.Address)))
+	before, after := flatten(c.Before), flatten(c.After)
+	switch c.Action {
+	case Delete: // what goes is named by its address
+	case Create:
+		for _, k := range slices.Sorted(maps.Keys(after)) {
+			fmt.Fprintf(b, "    %s = %s\n", k, clean(text(after[k])))
+		}
+	case Update:
+		keys := maps.Clone(before)
+		maps.Copy(keys, after)
+		for _, k := range slices.Sorted(maps.Keys(keys)) {
+			s.attribute(b, k, before[k], after[k])
+		}
+	}
+	b.WriteByte('\n')
+}
+
+// attribute shows how one attribute changes; lists by their elements.
+func (s Style) attribute(b *strings.Builder, key string, before, after any) {
+	x, y := text(before), text(after)
+	if x == y {
+		return
+	}
+	oldList, ok1 := before.([]any)
+	newList, ok2 := after.([]any)
+	if !ok1 && before != nil || !ok2 && after != nil || before == nil && after == nil {
+		fmt.Fprintf(b, "    %s = %s -> %s\n", key, clean(x), clean(y))
+		return
+	}
+	gone, come := without(oldList, newList), without(newList, oldList)
+	if len(gone)+len(come) == 0 {
+		fmt.Fprintf(b, "    %s = %s -> %s\n", key, clean(x), clean(y))
+		return
+	}
+	fmt.Fprintf(b, "    %s:\n", key)
+	for _, e := range gone {
+		fmt.Fprintf(b, "      %s %s\n", s.Sign(Delete), clean(text(e)))
+	}
+	for _, e := range come {
+		fmt.Fprintf(b, "      %s %s\n", s.Sign(Create), clean(text(e)))
+	}
+}
+
+func without(list, other []any) []any {
+	left := map[string]int{}
+	for _, e := range other {
+		left[text(e)]++
+	}
+	var out []any
+	for _, e := range list {
+		if t := text(e); left[t] > 0 {
+			left[t]--
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// flatten turns nested objects into one level of dotted keys.
+func flatten(raw json.RawMessage) map[string]any {
+	out := map[string]any{}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // 536870912, not 5.36870912e+08
+	if len(raw) == 0 || d.Decode(&v) != nil {
+		return out
+	}
+	var walk func(prefix string, v any)
+	walk = func(prefix string, v any) {
+		m, ok := v.(map[string]any)
+		if !ok || len(m) == 0 && prefix != "" {
+			out[prefix] = v
+			return
+		}
+		for k, e := range m {
+			if prefix != "" {
+				k = prefix + "." + k
+			}
+			walk(k, e)
+		}
+	}
+	walk("", v)
+	return out
+}
+
+func text(v any) string {
+	if v == nil {
+		return "(none)"
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // decoded from JSON, so it encodes
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n    ") }
+
+// clean keeps control characters of what others named from reaching the
+// reader's terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,39 @@
+package specs
+
+// NotEnforced lists, sorted by kind, the addresses of what is declared but
+// enforced only by a later build. It is for plans to show: nothing that was
+// written is passed over in silence.
+func (s Set) NotEnforced() []string {
+	var out []string
+	for _, p := range s.Proxies {
+		out = append(out, "proxy."+p.Name)
+	}
+	for _, g := range s.Gateways {
+		out = append(out, "gateway."+g.Name)
+	}
+	for _, n := range s.Networks {
+		if n.Publish {
+			out = append(out, "network."+n.Name+".publish")
+		}
+	}
+	for _, b := range s.Sandboxes {
+		if b.Agent != nil {
+			out = append(out, "sandbox."+b.Name+".agent")
+		}
+	}
+	for _, p := range s.Projects {
+		if len(p.Operators) > 0 {
+			out = append(out, "project."+p.Name+".operators")
+		}
+		if p.Git != nil {
+			out = append(out, "project."+p.Name+".git")
+		}
+		if p.DevServer != nil {
+			out = append(out, "project."+p.Name+".dev_server")
+		}
+		if p.Preview != nil {
+			out = append(out, "project."+p.Name+".preview")
+		}
+	}
+	return out
+}
