@@ -2,9 +2,12 @@ package specs
 
 // Problem is something wrong with what was declared, at the place to change.
 type Problem struct {
-	Range   Range
+	Range   Range  // of the block
+	Attr    string // the attribute at fault, nested ones by a dot: "pool", "filesystem.files"; "" is the block
+	Value   string // the element of a list attribute at fault; "" is all of it
 	Summary string // what is wrong: "two binds on one target"
 	Detail  string // what would be right
+	Missing bool   // names a block that the Set lacks; whoever resolved the references has said so already
 }
 
 // Check returns all that is wrong between the fields and blocks of s, in the

@@ -125,7 +125,7 @@ const (
 type Sandbox struct {
 	Range        Range      `json:"-"`
 	Name         string     `json:"name"`
-	Command      []string   `json:"command,omitempty"` // what runs when `cordon run` names no command
+	Command      []Template `json:"command,omitempty"` // what runs when `cordon run` names no command
 	Network      string     `json:"network,omitempty"` // name; "" is no network at all
 	Namespaces   []string   `json:"namespaces"`        // of pid, ipc, uts, cgroup, sorted; mount, user and net always
 	Filesystem   Filesystem `json:"filesystem"`
@@ -135,6 +135,9 @@ type Sandbox struct {
 	Limits       Limits     `json:"limits"`
 	Agent        *Agent     `json:"agent,omitempty"`
 	OnChange     string     `json:"on_change"`
+	StopSignal   string     `json:"stop_signal"` // what asks a session to end, without "SIG"; "TERM" when not declared
+
+	Grace time.Duration `json:"grace"` // from the stop signal to the kill; 10 s when not declared
 }
 
 // Filesystem is what a session finds below /. Nothing else of the host is there.
