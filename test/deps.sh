@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs what building, testing and the demo need on Debian 12, and fetches
+# the kernel that test/vm boots. Does nothing, at once, where all is there.
+set -euo pipefail
+
+have() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
+
+wanted=()
+want() { wanted+=("$1"); }
+
+# program=package
+for pair in \
+	bwrap=bubblewrap iptables=iptables ipset=ipset ip=iproute2 git=git \
+	gcc=gcc make=make pkg-config=pkg-config \
+	runc=runc firejail=firejail qemu-system-x86_64=qemu-system-x86 \
+	rg=ripgrep node=nodejs npm=npm psql=postgresql unshare=util-linux; do
+	have "${pair%%=*}" || want "${pair#*=}"
+done
+[ -e /usr/include/seccomp.h ] || want libseccomp-dev
+[ -e /usr/include/stdlib.h ] || want libc6-dev
+[ -e /etc/ssl/certs/ca-certificates.crt ] || want ca-certificates
+[ -e /usr/share/zoneinfo/UTC ] || want tzdata
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || want postgresql
+# The virtual machine's only shell must not need libraries.
+if ! have busybox || ldd "$(command -v busybox)" >/dev/null 2>&1; then want busybox-static; fi
+
+cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/cordon-test
+kernel=true
+if [ "$(uname -m)" = x86_64 ] && ! compgen -G "$cache/kernel/boot/vmlinuz-*" >/dev/null; then kernel=false; fi
+
+if [ "${#wanted[@]}" -gt 0 ] || ! $kernel; then
+	if [ "$(id -u)" != 0 ]; then
+		echo "make deps: must be root to install: ${wanted[*]:-} $($kernel || echo 'a kernel to test with')" >&2
+		exit 1
+	fi
+	export DEBIAN_FRONTEND=noninteractive
+	# A list that knows none of the packages is as good as none.
+	apt-cache show "${wanted[@]:-linux-image-cloud-amd64}" linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update -q
+	if [ "${#wanted[@]}" -gt 0 ]; then
+		echo "installing: ${wanted[*]}" >&2
+		# An old list names versions that the archive no longer has.
+		apt-get install -qy --no-install-recommends "${wanted[@]}" ||
+			{ apt-get update -q && apt-get install -qy --no-install-recommends "${wanted[@]}"; }
+	fi
+fi
+
+if ! $kernel; then
+	echo "fetching a kernel for the virtual machine of the tests" >&2
+	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9]\)/\1/p' | head -n 1)
+	new=$(mktemp -d)
+	trap 'rm -rf "$new"' EXIT
+	chmod 755 "$new" # apt downloads as a user of its own
+	(cd "$new" && { apt-get download -q "$package" 2>&1 || { apt-get update -q && apt-get download -q "$package"; }; })
+	mkdir "$new/kernel"
+	dpkg-deb -x "$new"/*.deb "$new/kernel"
+	busybox depmod -b "$new/kernel" "$(basename "$new"/kernel/lib/modules/*)"
+	mkdir -p "$cache"
+	rm -rf "$cache/kernel"
+	mv "$new/kernel" "$cache/kernel"
+fi
+
+# Go comes from its makers: Debian 12 has an older one, which may fetch the
+# one that go.mod asks for.
+cd "$(dirname "$0")/.."
+PATH=$PATH:/usr/local/go/bin
+need=$(sed -n 's/^go \([0-9.]*\)$/\1/p' go.mod)
+if ! command -v go >/dev/null; then
+	echo "make deps: Go $need or newer is needed; on this machine there is none (looked in PATH and /usr/local/go)" >&2
+	exit 1
+fi
+if ! go version >/dev/null 2>&1; then # go.mod's line would start a newer one, if it can be had
+	echo "make deps: Go $need or newer is needed; this is $(GOTOOLCHAIN=local go env GOVERSION) and the newer one can't be fetched" >&2
+	exit 1
+fi
