@@ -52,16 +52,21 @@ func (s Summary) String() string {
 func (p *Plan) Summary() Summary {
 	var s Summary
 	for _, c := range p.Changes {
-		switch c.Action() {
-		case Create:
-			s.Add++
-		case Update:
-			s.Change++
-		case Delete:
-			s.Remove++
-		}
+		s.Count(c)
 	}
 	return s
+}
+
+// Count adds c.
+func (s *Summary) Count(c Change) {
+	switch c.Action() {
+	case Create:
+		s.Add++
+	case Update:
+		s.Change++
+	case Delete:
+		s.Remove++
+	}
 }
 
 // File returns p as JSON holds it.

@@ -42,6 +42,12 @@ func (s Style) Sign(a Action) string {
 	return "?"
 }
 
+// Grade is the status of a Finding in a column of its own width.
+func (s Style) Grade(st Status) string {
+	sgr := map[Status]string{OK: green, Warn: yellow, Fail: red}[st]
+	return s.paint(sgr, fmt.Sprintf("%-4s", st)) + "  "
+}
+
 // WriteText writes p for people: each change with its attributes, what is not
 // known, remarks, and the count.
 func (p *Plan) WriteText(w io.Writer, s Style) error {
