@@ -289,6 +289,11 @@ type Table struct {
 	Name     string   `json:"name"`
 	Kind     string   `json:"kind"` // "table", "partitioned table", "view", "materialized view", "foreign table"
 	Columns  []string `json:"columns,omitempty"`
+	// Parent is the outermost table of the same schema that this one is a
+	// partition or an inheritor of.
+	Parent    string   `json:"parent,omitempty"`
+	Sequences []string `json:"sequences,omitempty"` // of its serial columns, in the same schema, sorted
+	Invoker   bool     `json:"invoker,omitempty"`   // a view with security_invoker
 }
 
 // Find returns a pointer to the element of list called name, or nil.

@@ -1,0 +1,227 @@
+// Package pgtest gives a test binary a PostgreSQL of its own: a throwaway
+// cluster, reachable through a socket in its own directory only, that goes
+// when the test binary does, however it ends.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
+)
+
+// Superuser is the cluster's first role. It and all others connect without a
+// password, but for [Locked].
+const Superuser = "postgres"
+
+// Locked is the name of a role that must give a password, for tests of what
+// happens when it is wrong. The role is not there until a test makes it.
+const Locked = "pgtest_locked"
+
+// startWithin is how long a cluster may take to answer.
+const startWithin = 30 * time.Second
+
+// Server is a running cluster.
+type Server struct {
+	Dir       string   // its socket and data
+	held      *os.File // the supervisor's input, kept from the collector
+	databases atomic.Int64
+}
+
+// one is the test binary's cluster: making one takes a second or two.
+var one = sync.OnceValues(start)
+
+// Start returns the test binary's cluster, and makes it first if need be. It
+// skips the test (fails it in CI) where PostgreSQL is not installed.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	if _, err := binaries(); err != nil {
+		kerneltest.Missing(t, err.Error())
+	}
+	s, err := one()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Database makes an empty database for the test, and returns its URL. Roles
+// are the cluster's, not the database's: tests give them names of their own.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := "test_" + strconv.FormatInt(s.databases.Add(1), 10)
+	admin := s.URL(Superuser, "postgres")
+	Exec(t, admin, "CREATE DATABASE "+name)
+	t.Cleanup(func() { Exec(t, admin, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return s.URL(Superuser, name)
+}
+
+// URL is how role connects to database.
+func (s *Server) URL(role, database string) string {
+	return "postgres://" + url.PathEscape(role) + "@/" + url.PathEscape(database) + "?host=" + url.QueryEscape(s.Dir)
+}
+
+// As is the URL for another role.
+func As(t testing.TB, connection, role, password string) string {
+	t.Helper()
+	u, err := url.Parse(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(role)
+	if password != "" {
+		u.User = url.UserPassword(role, password)
+	}
+	return u.String()
+}
+
+// Connect returns a connection that is closed at the test's end.
+func Connect(t testing.TB, connection string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(context.Background(), connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// Exec runs SQL, of any number of statements, on a connection of its own.
+func Exec(t testing.TB, connection, sql string) {
+	t.Helper()
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if _, err := c.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// binaries is the folder of the newest PostgreSQL installed.
+func binaries() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		if path, err := exec.LookPath("initdb"); err == nil {
+			return filepath.Dir(path), nil
+		}
+		return "", errors.New("a PostgreSQL server (initdb below /usr/lib/postgresql or on PATH)")
+	}
+	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })), nil
+}
+
+func version(path string) int {
+	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
+	return n
+}
+
+func start() (*Server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "cordon-pgtest-")
+	if err != nil {
+		return nil, err
+	}
+	who, err := serverUser(dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := initdb(bin, dir, who); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	held, err := serve(bin, dir, who)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s := &Server{Dir: dir, held: held}
+	return s, s.ready()
+}
+
+// serverUser is whom the server runs as: it refuses to be root.
+func serverUser(dir string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, err
+	}
+	uid, _ := strconv.Atoi(u.Uid) // numeric on every Unix
+	gid, _ := strconv.Atoi(u.Gid)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
+}
+
+func initdb(bin, dir string, who *syscall.Credential) error {
+	cmd := exec.Command(filepath.Join(bin, "initdb"), "-D", dir+"/data", "-U", Superuser, "-A", "trust",
+		"-E", "UTF8", "--locale=C.UTF-8", "-N", "--no-instructions")
+	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	hba := "local all " + Locked + " scram-sha-256\nlocal all all trust\n"
+	return os.WriteFile(dir+"/data/pg_hba.conf", []byte(hba), 0o600)
+}
+
+// supervisor runs the server until its own standard input ends, which it does
+// with the test binary, be it by exit, panic or SIGKILL.
+const supervisor = `"$0" -D "$1/data" -k "$1" -c listen_addresses= -c fsync=off -c full_page_writes=off \
+  -c synchronous_commit=off -c autovacuum=off -c max_connections=60 -c shared_buffers=128MB >"$1/log" 2>&1 </dev/null &
+server=$!
+cat >/dev/null
+kill -QUIT $server
+wait $server
+cd / && rm -rf "$1"`
+
+// serve returns what the server lives as long as: the kernel closes it when
+// this process ends.
+func serve(bin, dir string, who *syscall.Credential) (*os.File, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	cmd := exec.Command("/bin/sh", "-c", supervisor, filepath.Join(bin, "postgres"), dir)
+	cmd.Dir, cmd.Stdin = dir, read
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who, Setsid: true}
+	return write, cmd.Start()
+}
+
+// ready waits until the server answers.
+func (s *Server) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := pgx.Connect(ctx, s.URL(Superuser, "postgres"))
+		if err == nil {
+			return c.Close(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			log, _ := os.ReadFile(s.Dir + "/log")
+			return fmt.Errorf("the server did not answer: %w: %s", err, log)
+		case <-tick.C:
+		}
+	}
+}
