@@ -1,0 +1,96 @@
+package imports
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestModuleKeepsTheRules(t *testing.T) {
+	root := os.DirFS("../..")
+	files := 0
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || name != "." && strings.HasPrefix(d.Name(), ".") || name == "bin"):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".go":
+			return nil
+		}
+		source, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		files++
+		problems, err := check(name, source)
+		for _, p := range problems {
+			t.Error(p)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Errorf("only %d files looked at", files)
+	}
+}
+
+func TestRules(t *testing.T) {
+	const m = "import _ \"" + module + "/"
+	tests := []struct {
+		name, file, source, want string // want is part of the one problem, "" for none
+	}{
+		{"down", "enforcers/root/a.go", m + "specs\"", ""},
+		{"up", "specs/a.go", m + "reconciler\"", "specs must not import reconciler"},
+		{"reconciler to enforcer", "reconciler/a.go", m + "enforcers/root\"", "imports go downward"},
+		{"internal to reconciler", "internal/run/a.go", m + "reconciler\"", "imports go downward"},
+		{"hcl to reconciler", "hcl/a.go", m + "reconciler\"", "imports go downward"},
+		{"enforcer to hcl", "enforcers/root/a.go", m + "hcl\"", "imports go downward"},
+		{"enforcer to enforcer", "enforcers/root/a.go", m + "enforcers/slot\"", "links are addresses"},
+		{"in a test inside the package", "enforcers/root/a_test.go", m + "enforcers/slot\"", "links are addresses"},
+		{"in a test outside of it", "enforcers/root/a_test.go", "_test " + m + "enforcers/slot\"", ""},
+		{"cmd to all", "cmd/cordon/a.go", m + "enforcers/slot\"", ""},
+		{"a prefix is no folder", "cmd/cordon/a.go", m + "hclx\"", "imports go downward"},
+		{"unknown folder", "new/a.go", m + "specs\"", "imports go downward"},
+		{"help for tests", "enforcers/root/a.go", m + "internal/kerneltest\"", "for tests only"},
+		{"help for tests in a test", "enforcers/root/a_test.go", m + "internal/kerneltest\"", ""},
+		{"specs and libraries", "specs/a.go", "import _ \"golang.org/x/sys/unix\"", "standard library only"},
+		{"specs and the standard library", "specs/a.go", "import _ \"net/netip\"", ""},
+		{"the language's library", "cmd/cordon/a.go", "import _ \"github.com/hashicorp/hcl/v2\"", "only hcl"},
+		{"its values", "reconciler/a_test.go", "import _ \"github.com/zclconf/go-cty/cty\"", "only hcl"},
+		{"in hcl", "hcl/a.go", "import _ \"github.com/zclconf/go-cty/cty\"", ""},
+		{"testing", "hcl/a.go", "import _ \"testing\"", "outside of tests"},
+		{"init", "hcl/a.go", "func init() {}", "nothing starts by itself"},
+		{"a method called init", "hcl/a.go", "type t int\nfunc (t) init() {}", ""},
+		{"variable", "hcl/a.go", "var table = map[string]int{}", "package-level variable table"},
+		{"error", "hcl/a.go", "var ErrGone = error(nil)", ""},
+		{"pattern", "hcl/a.go", "var name = regexp.MustCompile(`a`)", ""},
+		{"embedded", "hcl/a.go", "//go:embed x\nvar text string", ""},
+		{"assertion", "hcl/a.go", "var _ error = nil", ""},
+		{"version", "cmd/cordon/a.go", "var version = \"devel\"", ""},
+		{"length", "hcl/a.go", strings.Repeat("\n", maxLines), "split it"},
+		{"a test's length", "hcl/a_test.go", strings.Repeat("\n", maxLines), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			source := "package p\n" + tt.source
+			if rest, ok := strings.CutPrefix(tt.source, "_test "); ok {
+				source = "package p_test\n" + rest
+			}
+			problems, err := check(tt.file, []byte(source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case tt.want == "" && len(problems) > 0:
+				t.Errorf("refused: %q", problems)
+			case tt.want != "" && (len(problems) != 1 || !strings.Contains(problems[0], tt.want)):
+				t.Errorf("got %q, want one with %q", problems, tt.want)
+			}
+		})
+	}
+}

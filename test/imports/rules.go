@@ -1,0 +1,190 @@
+// Package imports holds what the compiler can't: that imports go one way,
+// downward, and that nothing starts by itself or grows too long to read.
+//
+//	cmd → hcl, enforcers → reconciler → specs, and internal below them all
+package imports
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"strconv"
+	"strings"
+)
+
+const (
+	module   = "github.com/aicodesit/cordon"
+	maxLines = 400 // of a file that is not a test
+)
+
+// layer is what a folder may import of the module; of the rest anything.
+type layer struct {
+	folder string // prefix of the folders it holds for; the first that fits counts
+	may    []string
+}
+
+func layers() []layer {
+	return []layer{
+		{"specs", nil},
+		{"internal", []string{"specs", "internal"}},
+		{"reconciler", []string{"reconciler", "specs", "internal"}},
+		{"enforcers", []string{"reconciler", "specs", "internal"}}, // and no other enforcer
+		{"hcl", []string{"specs", "internal"}},
+		{"cmd", []string{"hcl", "enforcers", "reconciler", "specs", "internal"}},
+		{"test", []string{"hcl", "enforcers", "reconciler", "specs", "internal", "test"}},
+		{"examples", []string{"hcl", "enforcers", "reconciler", "specs", "internal"}},
+	}
+}
+
+// check returns what is wrong with a file of the module. name is its path
+// from the module's root.
+func check(name string, source []byte) ([]string, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution|parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	c := checker{fset: fset, file: file, folder: path.Dir(name), isTest: strings.HasSuffix(name, "_test.go")}
+	for _, spec := range file.Imports {
+		c.imported(spec)
+	}
+	if !c.isTest {
+		c.declarations()
+		if lines := fset.File(file.Pos()).LineCount(); lines > maxLines {
+			c.say(file.Pos(), "%d lines, more than %d: split it", lines, maxLines)
+		}
+	}
+	return c.problems, nil
+}
+
+type checker struct {
+	fset     *token.FileSet
+	file     *ast.File
+	folder   string
+	isTest   bool
+	problems []string
+}
+
+func (c *checker) say(at token.Pos, format string, args ...any) {
+	p := c.fset.Position(at)
+	c.problems = append(c.problems, fmt.Sprintf("%s:%d: ", p.Filename, p.Line)+fmt.Sprintf(format, args...))
+}
+
+// external tells whether the file is a test seen from outside its package:
+// those join what production code keeps apart.
+func (c *checker) external() bool { return c.isTest && strings.HasSuffix(c.file.Name.Name, "_test") }
+
+// forTests tells whether a folder holds nothing but help for tests.
+func forTests(folder string) bool {
+	return within(folder, "test") || folder == "internal/kerneltest" || folder == "internal/hosttest" || folder == "reconciler/enforcertest"
+}
+
+func (c *checker) imported(spec *ast.ImportSpec) {
+	what, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		c.say(spec.Pos(), "import %s: %v", spec.Path.Value, err)
+		return
+	}
+	rest, own := strings.CutPrefix(what, module+"/")
+	switch {
+	case !own:
+		c.library(spec, what)
+	case rest == c.folder: // an external test's own package
+	case forTests(rest) && !c.isTest && !forTests(c.folder):
+		c.say(spec.Pos(), "%s is for tests only", rest)
+	case forTests(rest) && c.isTest:
+	case c.external():
+	case within(c.folder, "enforcers") && within(rest, "enforcers"):
+		c.say(spec.Pos(), "enforcers don't import each other: links are addresses")
+	case !c.may(rest):
+		c.say(spec.Pos(), "%s must not import %s: imports go downward", c.folder, rest)
+	}
+}
+
+func (c *checker) may(rest string) bool {
+	for _, l := range layers() {
+		if !within(c.folder, l.folder) {
+			continue
+		}
+		for _, m := range l.may {
+			if within(rest, m) {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}
+
+func (c *checker) library(spec *ast.ImportSpec, what string) {
+	first, _, _ := strings.Cut(what, "/")
+	standard := !strings.Contains(first, ".")
+	if within(c.folder, "specs") && !c.isTest && !standard {
+		c.say(spec.Pos(), "specs imports the standard library only")
+	}
+	for _, language := range []string{"github.com/hashicorp/hcl", "github.com/zclconf/go-cty"} {
+		if within(what, language) && !within(c.folder, "hcl") {
+			c.say(spec.Pos(), "only hcl knows the language's library")
+		}
+	}
+	if what == "testing" && !c.isTest && !forTests(c.folder) {
+		c.say(spec.Pos(), "testing outside of tests")
+	}
+}
+
+func (c *checker) declarations() {
+	for _, d := range c.file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+			c.say(f.Pos(), "init: nothing starts by itself")
+		}
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.VAR {
+			continue
+		}
+		for _, s := range g.Specs {
+			c.variable(g, s.(*ast.ValueSpec))
+		}
+	}
+}
+
+// variable allows package-level variables that nobody writes to by their
+// nature: errors to compare with, compiled patterns, embedded files, interface
+// assertions, and the version, which the linker sets.
+func (c *checker) variable(g *ast.GenDecl, s *ast.ValueSpec) {
+	for i, name := range s.Names {
+		switch {
+		case name.Name == "_", within(c.folder, "cmd") && name.Name == "version":
+		case strings.HasPrefix(strings.ToLower(name.Name), "err"):
+		case embeds(g.Doc), embeds(s.Doc):
+		case i < len(s.Values) && constant(s.Values[i]):
+		default:
+			c.say(name.Pos(), "package-level variable %s: make it a constant, a function or a field", name.Name)
+		}
+	}
+}
+
+func constant(value ast.Expr) bool {
+	call, ok := value.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && (sel.Sel.Name == "MustCompile" || sel.Sel.Name == "MustParsePrefix" || sel.Sel.Name == "MustParseAddr")
+}
+
+func embeds(doc *ast.CommentGroup) bool {
+	if doc == nil {
+		return false
+	}
+	for _, c := range doc.List {
+		if strings.HasPrefix(c.Text, "//go:embed ") {
+			return true
+		}
+	}
+	return false
+}
+
+// within tells whether p is root or below it, path element by path element.
+func within(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
