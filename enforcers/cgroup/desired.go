@@ -1,0 +1,100 @@
+package cgroup
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Name is the first part of the addresses of this package's resources.
+const Name = "cgroup"
+
+// DefaultParent is the group that sessions' groups are in.
+const DefaultParent = "cordon"
+
+// Options say where an Enforcer works.
+type Options struct {
+	Parent string // name of the parent group; "" is DefaultParent
+	Log    *slog.Logger
+}
+
+// Enforcer keeps one group for each session that runs.
+type Enforcer struct {
+	kernel kernel
+	parent string
+	log    *slog.Logger
+}
+
+// New returns the Enforcer for the hierarchies that are mounted on this host.
+func New(o Options) *Enforcer {
+	return newEnforcer(o, linux{})
+}
+
+func newEnforcer(o Options, k kernel) *Enforcer {
+	if o.Parent == "" {
+		o.Parent = DefaultParent
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Enforcer{kernel: k, parent: o.Parent, log: o.Log}
+}
+
+// Group is a session's control group. A bound of 0 is none.
+type Group struct {
+	ID     string   `json:"-"`
+	Memory int64    `json:"memory"` // bytes in whole pages, swap included
+	CPU    int64    `json:"cpu"`    // percent of one core
+	Pids   int64    `json:"pids"`   // tasks
+	Drift  []string `json:"drift,omitempty"`
+}
+
+// Addr implements reconciler.Resource.
+func (g Group) Addr() reconciler.Addr { return Addr(g.ID) }
+
+// Needs implements reconciler.Resource.
+func (g Group) Needs() []reconciler.Addr { return nil }
+
+// Ephemeral implements reconciler.Ephemeral.
+func (g Group) Ephemeral() bool { return true }
+
+// Addr is the address of a session's group.
+func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
+
+// Desired is one group for each lease.
+func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
+	var out []reconciler.Resource
+	for _, l := range set.Leases {
+		if !validID(l.ID) {
+			return nil, errors.New("cgroup: lease " + l.ID + ": the id must be 8 lower-case hexadecimal digits")
+		}
+		out = append(out, Group{ID: l.ID, Memory: wholePages(l.Limits.Memory), CPU: int64(l.Limits.CPU), Pids: int64(l.Limits.Pids)})
+	}
+	return out, nil
+}
+
+// wholePages is what the kernel makes of a memory limit: it counts pages and
+// drops the rest. A bound below one page stays a bound.
+func wholePages(bytes int64) int64 {
+	page := int64(os.Getpagesize())
+	if bytes > 0 && bytes < page {
+		return page
+	}
+	return bytes / page * page
+}
+
+// validID tells whether name is a session's id.
+func validID(name string) bool {
+	if len(name) != 8 {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,159 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killTimeout bounds the wait for killed processes to be gone: the kernel has
+// to free their memory.
+const killTimeout = 10 * time.Second
+
+// errBusy is a group that still holds processes after [killTimeout].
+var errBusy = errors.New("processes that were killed are still there")
+
+// gone tells whether err means that the group was removed meanwhile.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+}
+
+func (linux) remove(hs []hierarchy, group string) error {
+	if err := kill(hs, group); err != nil {
+		return err
+	}
+	var failed []error
+	for _, h := range hs {
+		dir := filepath.Join(h.path, group)
+		if err := removeTree(dir, time.Now().Add(killTimeout)); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		_ = os.Remove(filepath.Dir(dir)) // while other sessions run it is not empty
+	}
+	return errors.Join(failed...)
+}
+
+// kill ends every process in the group in any of the hierarchies and waits
+// until none is left.
+func kill(hs []hierarchy, group string) error {
+	for _, h := range hs {
+		dir := filepath.Join(h.path, group)
+		switch err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); {
+		case err == nil || gone(err) || errors.Is(err, os.ErrPermission):
+			// Kernels before 5.14 and all of v1 have no such file, and it
+			// can't be made.
+		default:
+			return err
+		}
+	}
+	pause := 20 * time.Microsecond
+	for deadline := time.Now().Add(killTimeout); ; {
+		list, err := procs(hs, group)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: %v", errBusy, list)
+		}
+		stopForks(hs, group)
+		for _, pid := range list {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
+				return fmt.Errorf("kill %d: %w", pid, err)
+			}
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 5*time.Millisecond)
+	}
+}
+
+// stopForks lets no process be added, so that killing one after the other
+// comes to an end.
+func stopForks(hs []hierarchy, group string) {
+	for _, h := range hs {
+		if h.has(pids) {
+			_ = os.WriteFile(filepath.Join(h.path, group, "pids.max"), []byte("0"), 0)
+		}
+	}
+}
+
+// procs are the processes in the group and those below it, in any hierarchy;
+// never this process itself, whose thread may be joining.
+func procs(hs []hierarchy, group string) ([]int, error) {
+	found := map[int]bool{}
+	for _, h := range hs {
+		err := filepath.WalkDir(filepath.Join(h.path, group), func(path string, d fs.DirEntry, err error) error {
+			if gone(err) {
+				return nil
+			}
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			return addProcs(found, path)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	delete(found, os.Getpid())
+	out := make([]int, 0, len(found))
+	for pid := range found {
+		if pid != 0 { // one of another pid namespace
+			out = append(out, pid)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func addProcs(found map[int]bool, dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range strings.Fields(string(b)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			return fmt.Errorf("%s/cgroup.procs: %w", dir, err)
+		}
+		found[pid] = true
+	}
+	return nil
+}
+
+// removeTree removes an empty group and those below it. A group stays busy
+// for a moment after its last process has ended.
+func removeTree(dir string, deadline time.Time) error {
+	pause := 20 * time.Microsecond
+	for {
+		err := os.Remove(dir)
+		if err == nil || gone(err) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if !e.IsDir() {
+				continue
+			}
+			if err := removeTree(filepath.Join(dir, e.Name()), deadline); err != nil {
+				return err
+			}
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 5*time.Millisecond)
+	}
+}

@@ -1,0 +1,120 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// Read lists the parent group once in each hierarchy, then reads the few
+// files of each group.
+func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
+	hs, err := e.kernel.hierarchies()
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	found := map[string]bool{}
+	for _, h := range hs {
+		names, err := e.kernel.groups(h, e.parent)
+		if err != nil {
+			return nil, fmt.Errorf("cgroup: %w", err)
+		}
+		for _, n := range names {
+			if validID(n) {
+				found[n] = true
+			}
+		}
+	}
+	ids := make([]string, 0, len(found))
+	for id := range found {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return e.read(ctx, hs, ids)
+}
+
+// ReadPart implements reconciler.PartReader.
+func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
+	hs, err := e.kernel.hierarchies()
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	var ids []string
+	for _, a := range addrs {
+		if id := string(a)[len(Name)+1:]; validID(id) {
+			ids = append(ids, id)
+		}
+	}
+	return e.read(ctx, hs, ids)
+}
+
+func (e *Enforcer) read(ctx context.Context, hs []hierarchy, ids []string) ([]reconciler.Resource, error) {
+	var out []reconciler.Resource
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		g, exists, err := e.group(hs, id)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Addr(id), err)
+		}
+		if exists {
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+// group puts together what the hierarchies say about one session.
+func (e *Enforcer) group(hs []hierarchy, id string) (g Group, exists bool, err error) {
+	g.ID = id
+	var missing []string
+	for _, h := range hs {
+		l, err := e.kernel.limits(h, e.path(id))
+		if errors.Is(err, fs.ErrNotExist) || gone(err) {
+			missing = append(missing, "missing in "+h.String())
+			continue
+		}
+		if err != nil {
+			return g, false, err
+		}
+		exists = true
+		g.add(l)
+	}
+	g.Drift = append(g.Drift, missing...)
+	return g, exists, nil
+}
+
+// add takes over the bounds that one hierarchy has.
+func (g *Group) add(l limits) {
+	if l.memory > 0 {
+		g.Memory = l.memory
+		switch {
+		case l.swap > 0:
+			g.Drift = append(g.Drift, fmt.Sprintf("swap: %d bytes beyond memory", l.swap))
+		case l.swap == unlimited:
+			g.Drift = append(g.Drift, "swap: not bounded")
+		}
+	}
+	if l.quota > 0 && l.period > 0 {
+		g.CPU = l.quota * 100 / l.period
+		if g.CPU*l.period != l.quota*100 {
+			g.Drift = append(g.Drift, fmt.Sprintf("cpu: %d of %d µs", l.quota, l.period))
+		}
+	}
+	switch {
+	case l.pids > 0:
+		g.Pids = l.pids
+	case l.pids == 0:
+		g.Drift = append(g.Drift, "pids: 0, no process can start")
+	}
+	if l.memory == 0 {
+		g.Drift = append(g.Drift, "memory: 0, no process can start")
+	}
+}
+
+func (e *Enforcer) path(id string) string { return e.parent + "/" + id }

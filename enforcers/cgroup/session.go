@@ -1,0 +1,162 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Enter prepares that the next process started by the calling thread, with
+// attr, begins its life in the session's group. The caller must have locked
+// the thread, and must call leave right after the start, on the same thread;
+// it takes the thread out again. When leave fails the thread must not live on.
+//
+// On v2 the child is cloned into the group (CLONE_INTO_CGROUP). On v1 the
+// thread itself joins: writing one's own thread to tasks needs no wait for all
+// other CPUs, as moving a process does.
+func (e *Enforcer) Enter(id string, attr *syscall.SysProcAttr) (leave func() error, err error) {
+	if !validID(id) {
+		return nil, fmt.Errorf("cgroup: %q is not a session's id", id)
+	}
+	hs, err := e.kernel.hierarchies()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Addr(id), err)
+	}
+	var undo []func() error
+	leave = func() error {
+		var failed []error
+		for _, u := range undo {
+			failed = append(failed, u())
+		}
+		undo = nil
+		return errors.Join(failed...)
+	}
+	own, err := os.ReadFile("/proc/thread-self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Addr(id), err)
+	}
+	for _, h := range hs {
+		u, err := enter(h, e.path(id), string(own), attr)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: join: %w", Addr(id), err), leave())
+		}
+		undo = append(undo, u)
+	}
+	return leave, nil
+}
+
+// enter joins one hierarchy. own is the thread's /proc/thread-self/cgroup.
+func enter(h hierarchy, group, own string, attr *syscall.SysProcAttr) (undo func() error, err error) {
+	dir := filepath.Join(h.path, group)
+	if h.v2 {
+		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+		}
+		attr.UseCgroupFD, attr.CgroupFD = true, fd
+		return func() error { return unix.Close(fd) }, nil
+	}
+	back := filepath.Join(h.path, ownGroup(own, h.controllers[0]), "tasks")
+	if err := joinThread(filepath.Join(dir, "tasks")); err != nil {
+		return nil, err
+	}
+	return func() error { return joinThread(back) }, nil
+}
+
+func joinThread(tasks string) error {
+	f, err := os.OpenFile(tasks, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString("0")
+	return err
+}
+
+// ownGroup is the path of a controller's group in a /proc/PID/cgroup
+// (cgroups(7)): lines "id:controllers:path". It is / when there is none.
+func ownGroup(text, controller string) string {
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		for _, c := range strings.Split(parts[1], ",") {
+			if c == controller {
+				return parts[2]
+			}
+		}
+	}
+	return "/"
+}
+
+// Kill ends every process of the session and waits until they are gone. The
+// group stays, and lets no process start if it was one by one that they were
+// killed (before Linux 5.14).
+func (e *Enforcer) Kill(id string) error {
+	hs, err := e.session(id)
+	if err != nil {
+		return err
+	}
+	if err := kill(hs, e.path(id)); err != nil {
+		return fmt.Errorf("%s: %w", Addr(id), err)
+	}
+	return nil
+}
+
+// Procs are the host's pids of the session's processes.
+func (e *Enforcer) Procs(id string) ([]int, error) {
+	hs, err := e.session(id)
+	if err != nil {
+		return nil, err
+	}
+	list, err := procs(hs, e.path(id))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Addr(id), err)
+	}
+	return list, nil
+}
+
+// OOMKilled tells whether the kernel killed a process of the session for
+// having reached its memory limit.
+func (e *Enforcer) OOMKilled(id string) (bool, error) {
+	hs, err := e.session(id)
+	if err != nil {
+		return false, err
+	}
+	for _, h := range hs {
+		if !h.has(memory) {
+			continue
+		}
+		file := "memory.oom_control" // "oom_kill N" since Linux 4.13
+		if h.v2 {
+			file = "memory.events"
+		}
+		b, err := os.ReadFile(filepath.Join(h.path, e.path(id), file))
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", Addr(id), err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if n, ok := strings.CutPrefix(line, "oom_kill "); ok && strings.TrimSpace(n) != "0" {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (e *Enforcer) session(id string) ([]hierarchy, error) {
+	if !validID(id) {
+		return nil, fmt.Errorf("cgroup: %q is not a session's id", id)
+	}
+	hs, err := e.kernel.hierarchies()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Addr(id), err)
+	}
+	return hs, nil
+}
