@@ -30,7 +30,7 @@ type Enforcer struct {
 
 // New returns the Enforcer for the hierarchies that are mounted on this host.
 func New(o Options) *Enforcer {
-	return newEnforcer(o, linux{})
+	return newEnforcer(o, &linux{})
 }
 
 func newEnforcer(o Options, k kernel) *Enforcer {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,10 +69,25 @@ type kernel interface {
 	remove(hs []hierarchy, group string) error
 }
 
-// linux is the kernel that runs.
-type linux struct{}
+// linux is the kernel that runs. Where the hierarchies are is found once: a
+// host with many sandboxes has a long list of mounts.
+type linux struct {
+	mu    sync.Mutex
+	found []hierarchy
+}
 
-func (linux) hierarchies() ([]hierarchy, error) {
+func (l *linux) hierarchies() ([]hierarchy, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.found) > 0 {
+		return l.found, nil
+	}
+	found, err := mounted()
+	l.found = found
+	return found, err
+}
+
+func mounted() ([]hierarchy, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -134,7 +150,7 @@ func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-func (linux) groups(h hierarchy, parent string) ([]string, error) {
+func (*linux) groups(h hierarchy, parent string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(h.path, parent))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -155,7 +171,7 @@ func (linux) groups(h hierarchy, parent string) ([]string, error) {
 // between our making it and our making the group in it.
 const createTries = 100
 
-func (linux) create(h hierarchy, group string) error {
+func (*linux) create(h hierarchy, group string) error {
 	dir := filepath.Join(h.path, group)
 	parent := filepath.Dir(dir)
 	for try := 1; ; try++ {

@@ -26,7 +26,7 @@ func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
-func (linux) remove(hs []hierarchy, group string) error {
+func (*linux) remove(hs []hierarchy, group string) error {
 	if err := kill(hs, group); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -186,6 +187,43 @@ func TestKill(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where the kernel can't kill a group at once, the processes are killed one by
+// one, and a session that forks faster is ended all the same.
+func TestKillOneByOne(t *testing.T) {
+	e, hs := host(t)
+	hs = slices.DeleteFunc(slices.Clone(hs), func(h hierarchy) bool { return h.v2 })
+	if len(hs) == 0 {
+		t.Skip("no cgroup v1 here")
+	}
+	create(t, e, id, Group{Pids: 500})
+	start(t, e, id, "bomb")
+	if err := kill(hs, e.path(id)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(fmt.Sprintf(file(t, hs, pids, "pids.max", ""), e.path(id))); err != nil || string(b) != "0\n" {
+		t.Errorf("new processes are not held back: %q, %v", b, err)
+	}
+}
+
+// While a thread of this process is in the group, killing must not reach it.
+func TestNeverItself(t *testing.T) {
+	e, _ := host(t)
+	create(t, e, id, Group{})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	leave, err := e.Enter(id, &syscall.SysProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := e.Procs(id)
+	if err := errors.Join(err, leave()); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) > 0 {
+		t.Errorf("%v would be killed; this process is %d", list, os.Getpid())
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // own default.
 const period = 100_000
 
-func (linux) limits(h hierarchy, group string) (limits, error) {
+func (*linux) limits(h hierarchy, group string) (limits, error) {
 	dir := filepath.Join(h.path, group)
 	l := limits{absent, absent, absent, absent, absent}
 	if len(h.controllers) == 0 {
@@ -108,7 +108,7 @@ func (r *reader) parse(file, text string) int64 {
 	return n
 }
 
-func (linux) set(h hierarchy, group string, l limits) error {
+func (*linux) set(h hierarchy, group string, l limits) error {
 	dir := filepath.Join(h.path, group)
 	if len(h.controllers) == 0 {
 		return nil
