@@ -1,0 +1,163 @@
+package root
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// layout is the version of what a tree holds beside its binds: it rises with
+// every change of [skeleton] or of the manifest, and older trees are rebuilt.
+const layout = 1
+
+// manifest says what a tree was built from. It stands beside the tree.
+type manifest struct {
+	Layout   int      `json:"layout"`
+	Declared Resource `json:"declared"`
+	Device   uint64   `json:"device"` // of the tree's own tmpfs
+	Plan     plan     `json:"plan"`
+	Mounts   []string `json:"mounts"` // all mount points below the tree, sorted; "" is the tree
+	LdCache  file     `json:"ld_cache"`
+}
+
+// paths are where the things of one tree are.
+type paths struct{ root, stage, manifest, unfinished string }
+
+func (e *Enforcer) paths(sandbox string) paths {
+	root := e.dir.Root(sandbox)
+	hidden := filepath.Join(filepath.Dir(root), "."+sandbox) // a dot can't occur in a block's name
+	return paths{root: root, stage: hidden, manifest: root + ".json", unfinished: hidden + ".json"}
+}
+
+func readManifest(path string) (*manifest, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := new(manifest)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	if m.Layout != layout {
+		return nil, fmt.Errorf("layout %d is not this build's %d", m.Layout, layout)
+	}
+	return m, nil
+}
+
+func (m *manifest) write(at paths) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(at.unfinished, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(at.unfinished, at.manifest)
+}
+
+// ldCache is the state of the loader's cache; the zero file when there is none.
+func ldCache() file {
+	var st unix.Stat_t
+	if unix.Stat(cachePath, &st) != nil {
+		return file{}
+	}
+	return newFile(cachePath, "", &st)
+}
+
+// fresh tells whether the host still looks, by stat alone, as it did when m
+// was written: then nothing has to be resolved again.
+func (m *manifest) fresh() bool {
+	if ldCache() != m.LdCache {
+		return false
+	}
+	for name, target := range m.Plan.Links {
+		if now, err := os.Readlink(name); err != nil || now != target {
+			return false
+		}
+	}
+	for _, f := range m.Plan.Files {
+		var st unix.Stat_t
+		if unix.Lstat(f.Path, &st) != nil {
+			return false
+		}
+		now := newFile(f.Path, f.By, &st)
+		if f.Dir { // what is in a directory is its own affair
+			now.Size, now.Mtime, now.Ctime = f.Size, f.Mtime, f.Ctime
+		}
+		if now != f {
+			return false
+		}
+	}
+	return true
+}
+
+// hostDrift lists what the declaration needs now and the tree does not have.
+func (m *manifest) hostDrift(r Resource) []string {
+	if m.fresh() {
+		return pointDrift(m.Plan.FilePoints, filePoints(r.Points))
+	}
+	now, err := resolve(r)
+	if err != nil {
+		return strings.Split(err.Error(), "; ")
+	}
+	drift := pointDrift(m.Plan.FilePoints, now.FilePoints)
+	for _, f := range now.Files {
+		old, ok := m.Plan.file(f.Path)
+		switch {
+		case !ok:
+			drift = append(drift, fmt.Sprintf("%s: now also needed (by %s)", f.Path, f.By))
+		case old.id() != f.id() || old.Dir != f.Dir:
+			drift = append(drift, fmt.Sprintf("%s: replaced on the host (device:inode %s is now %s)", f.Path, old.id(), f.id()))
+		}
+	}
+	for _, f := range m.Plan.Files {
+		if _, ok := now.file(f.Path); !ok {
+			drift = append(drift, f.Path+": no longer needed")
+		}
+	}
+	for name, target := range now.Links {
+		if old := m.Plan.Links[name]; old != target {
+			drift = append(drift, fmt.Sprintf("%s: is now a symbolic link to %s", name, target))
+		}
+	}
+	for name := range m.Plan.Links {
+		if _, ok := now.Links[name]; !ok {
+			drift = append(drift, name+": the symbolic link is no longer needed")
+		}
+	}
+	return drift
+}
+
+func pointDrift(was, now []string) []string {
+	var drift []string
+	kinds := map[string]int{}
+	for _, p := range was {
+		kinds[p]--
+	}
+	for _, p := range now {
+		kinds[p]++
+	}
+	for p, n := range kinds {
+		switch {
+		case n > 0:
+			drift = append(drift, p+": what is bound there is now a file")
+		case n < 0:
+			drift = append(drift, p+": what is bound there is no longer a file")
+		}
+	}
+	return drift
+}
+
+// exists is for errors that are no answer.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

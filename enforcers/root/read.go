@@ -1,0 +1,204 @@
+package root
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// Read implements [reconciler.Enforcer]: every tree, manifest or half-built
+// tree in the directory of trees. The mount table is read once.
+func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
+	return e.read(ctx, nil)
+}
+
+// ReadPart implements [reconciler.PartReader].
+func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
+	wanted := make(map[string]bool, len(addrs))
+	for _, a := range addrs {
+		wanted[sandboxOf(a)] = true
+	}
+	return e.read(ctx, wanted)
+}
+
+// sandboxOf is the inverse of [Resource.Addr].
+func sandboxOf(a reconciler.Addr) string {
+	name := strings.TrimPrefix(string(a), Name+".")
+	if s, err := strconv.Unquote(name); err == nil {
+		return s
+	}
+	return name
+}
+
+func (e *Enforcer) read(ctx context.Context, wanted map[string]bool) ([]reconciler.Resource, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	dir, err := realDir(filepath.Dir(e.dir.Root("x")))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := mountsBelow(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the mount table: %w", err)
+	}
+	names, err := treeNames(dir, mounts)
+	if err != nil {
+		return nil, err
+	}
+	var out []reconciler.Resource
+	for _, n := range names {
+		if wanted != nil && !wanted[n] {
+			continue
+		}
+		r, err := e.readTree(n, dir, mounts)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Addr(), err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// treeNames are the sandboxes of which there is anything, sorted.
+func treeNames(dir string, mounts []*mountinfo.Info) ([]string, error) {
+	names := map[string]bool{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := strings.TrimPrefix(e.Name(), ".")
+		if base, ok := strings.CutSuffix(name, ".json"); ok {
+			name = base
+		}
+		names[name] = true
+	}
+	for _, m := range mounts {
+		if rel := strings.TrimPrefix(m.Mountpoint, dir+"/"); rel != m.Mountpoint {
+			first, _, _ := strings.Cut(rel, "/")
+			names[strings.TrimPrefix(first, ".")] = true
+		}
+	}
+	out := make([]string, 0, len(names))
+	for n := range names {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// readTree compares one tree with its manifest and the host.
+func (e *Enforcer) readTree(name, dir string, mounts []*mountinfo.Info) (Resource, error) {
+	at := e.paths(name)
+	r := Resource{Sandbox: name}
+	root := filepath.Join(dir, name)
+	m, err := readManifest(at.manifest)
+	if err != nil {
+		what := "the manifest can't be used: " + err.Error()
+		if errors.Is(err, os.ErrNotExist) {
+			what = "the manifest is missing"
+		}
+		r.Drift = append(r.Drift, what)
+	} else {
+		r.Programs, r.Files, r.Points = m.Declared.Programs, m.Declared.Files, m.Declared.Points
+		r.Drift = append(r.Drift, m.mountDrift(root, mounts)...)
+		r.Drift = append(r.Drift, m.hostDrift(r)...)
+	}
+	left, err := exists(at.stage)
+	if err != nil {
+		return r, err
+	}
+	if left {
+		r.Drift = append(r.Drift, "a half-built tree was left behind")
+	}
+	r.Drift = sorted(r.Drift)
+	if len(r.Drift) == 0 {
+		r.Drift = nil
+	}
+	return r, nil
+}
+
+// mountDrift compares the mounts at and below root with those that were made.
+func (m *manifest) mountDrift(root string, mounts []*mountinfo.Info) []string {
+	var drift []string
+	seen := map[string]int{}
+	for _, i := range mounts {
+		if !within(i.Mountpoint, root) {
+			continue
+		}
+		name := strings.TrimPrefix(i.Mountpoint, root)
+		seen[name]++
+		if lacking := lacking(i); lacking != "" {
+			drift = append(drift, fmt.Sprintf("%s: mounted %s", show(name), lacking))
+		}
+	}
+	if seen[""] == 0 {
+		return []string{"the tree is not mounted"}
+	}
+	for name, n := range seen {
+		_, ours := slices.BinarySearch(m.Mounts, name)
+		switch {
+		case !ours:
+			drift = append(drift, show(name)+": foreign mount")
+		case n > 1:
+			drift = append(drift, show(name)+": mounted over")
+		}
+	}
+	for _, name := range m.Mounts {
+		if seen[name] == 0 {
+			drift = append(drift, show(name)+": not mounted")
+		}
+	}
+	return append(drift, m.inodeDrift(root, seen)...)
+}
+
+// inodeDrift looks at what the mounts show.
+func (m *manifest) inodeDrift(root string, seen map[string]int) []string {
+	var st unix.Stat_t
+	if err := unix.Lstat(root, &st); err != nil || st.Dev != m.Device {
+		return []string{"the tree is not the one that the manifest describes"}
+	}
+	var drift []string
+	for _, f := range m.Plan.Files {
+		if seen[f.Path] == 0 {
+			continue
+		}
+		if err := unix.Lstat(root+f.Path, &st); err != nil || st.Dev != f.Dev || st.Ino != f.Ino {
+			drift = append(drift, f.Path+": shows another file than was bound")
+		}
+	}
+	return drift
+}
+
+func show(name string) string {
+	if name == "" {
+		return "the tree"
+	}
+	return name
+}
+
+// lacking names what a mount of a tree should not allow and does.
+func lacking(i *mountinfo.Info) string {
+	var out []string
+	has := strings.Split(i.Options, ",")
+	for _, o := range []struct{ option, without string }{{"ro", "writable"}, {"nosuid", "without nosuid"}, {"nodev", "without nodev"}} {
+		if !slices.Contains(has, o.option) {
+			out = append(out, o.without)
+		}
+	}
+	return strings.Join(out, ", ")
+}

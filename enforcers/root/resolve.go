@@ -1,0 +1,316 @@
+package root
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// file is a file or directory of the host that a tree binds.
+type file struct {
+	Path  string `json:"path"` // real: no component is a symbolic link
+	Dir   bool   `json:"dir,omitempty"`
+	Dev   uint64 `json:"dev"`
+	Ino   uint64 `json:"ino"`
+	Size  int64  `json:"size"`
+	Mtime int64  `json:"mtime"` // nanoseconds
+	Ctime int64  `json:"ctime"` // nanoseconds
+	By    string `json:"by"`    // what needs it
+}
+
+func newFile(p, by string, st *unix.Stat_t) file {
+	return file{
+		Path: p, By: by, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR,
+		Dev: st.Dev, Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano(),
+	}
+}
+
+func (f file) id() string { return fmt.Sprintf("%d:%d", f.Dev, f.Ino) }
+
+// plan is what a tree must hold on the host as it is now.
+type plan struct {
+	Files      []file            `json:"files,omitempty"`       // sorted by path; none lies below another
+	Links      map[string]string `json:"links,omitempty"`       // symbolic links: path → target as written
+	FilePoints []string          `json:"file_points,omitempty"` // mount points that are files, sorted
+	dirs       []string          // directories that paths and links lead through, sorted
+}
+
+// The kernel gives up after as many.
+const (
+	maxLinks   = 40 // path_resolution(7)
+	maxScripts = 4  // execve(2)
+)
+
+// usualPath is where env finds what a script names.
+const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// resolver finds what a declaration needs of the host.
+type resolver struct {
+	covered  []string
+	files    map[string]file
+	links    map[string]string
+	dirs     map[string]bool
+	loaded   map[string]bool // programs that are done, by real path
+	cache    map[string][]string
+	problems []string
+}
+
+// resolve reads the host. Its error tells everything that is missing at once.
+func resolve(r Resource) (plan, error) {
+	s := &resolver{
+		covered: r.covered(), files: map[string]file{}, links: map[string]string{},
+		dirs: map[string]bool{}, loaded: map[string]bool{},
+	}
+	for _, p := range r.Programs {
+		s.program(p, "programs", 0)
+	}
+	for _, p := range r.Files {
+		s.add(p, "files")
+	}
+	pl := s.plan()
+	pl.FilePoints = filePoints(r.Points)
+	s.conflicts(r, pl)
+	if len(s.problems) > 0 {
+		slices.Sort(s.problems)
+		return plan{}, errors.New(strings.Join(slices.Compact(s.problems), "; "))
+	}
+	return pl, nil
+}
+
+func (s *resolver) problem(p, what, by string) {
+	s.problems = append(s.problems, fmt.Sprintf("%s: %s (needed by %s)", p, what, by))
+}
+
+// walk resolves p on the host, one component after the other, and remembers
+// the symbolic links and directories on the way.
+func (s *resolver) walk(p string) (string, *unix.Stat_t, error) {
+	at, rest, links := "/", components(p), 0
+	st := new(unix.Stat_t)
+	if err := unix.Lstat(at, st); err != nil {
+		return "", nil, err
+	}
+	for len(rest) > 0 {
+		name := rest[0]
+		rest = rest[1:]
+		if name == ".." {
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, name)
+		if err := unix.Lstat(next, st); err != nil {
+			return "", nil, err
+		}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFLNK:
+			target, err := os.Readlink(next)
+			if err != nil {
+				return "", nil, err
+			}
+			if links++; links > maxLinks {
+				return "", nil, unix.ELOOP
+			}
+			s.links[next] = target
+			rest = append(components(target), rest...)
+			if path.IsAbs(target) {
+				at = "/"
+			}
+		case unix.S_IFDIR:
+			at = next
+			s.dirs[at] = true
+		default:
+			if len(rest) > 0 {
+				return "", nil, unix.ENOTDIR
+			}
+			return next, st, nil
+		}
+	}
+	return at, st, unix.Lstat(at, st)
+}
+
+func components(p string) []string {
+	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
+}
+
+// add puts the file or directory p into the tree; "" means that it can't.
+func (s *resolver) add(p, by string) string {
+	real, st, err := s.walk(p)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.problem(p, "no such file on this host", by)
+		return ""
+	case err != nil:
+		s.problem(p, err.Error(), by)
+		return ""
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind != unix.S_IFREG && kind != unix.S_IFDIR {
+		s.problem(p, "neither a file nor a directory", by)
+		return ""
+	}
+	if real == "/" {
+		s.problem(p, "the whole host", by)
+		return ""
+	}
+	for _, c := range s.covered {
+		if within(real, c) {
+			s.problem(p, "lies below "+c+", where a session sees its own mount", by)
+			return ""
+		}
+	}
+	if _, known := s.files[real]; !known {
+		s.files[real] = newFile(real, by, st)
+	}
+	return real
+}
+
+// within tells whether p is dir or below it.
+func within(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+// program puts p with all that it needs to run into the tree.
+func (s *resolver) program(p, by string, depth int) {
+	real := s.add(p, by)
+	if real == "" || s.loaded[real] {
+		return
+	}
+	s.loaded[real] = true
+	f, err := os.Open(real)
+	if err != nil {
+		s.problem(p, err.Error(), by)
+		return
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		s.problem(p, "not a program: no file that may be executed", by)
+		return
+	}
+	head := make([]byte, 256) // BINPRM_BUF_SIZE
+	n, _ := f.Read(head)
+	head = head[:n]
+	switch {
+	case bytes.HasPrefix(head, []byte("\x7fELF")):
+		s.elf(real)
+	case bytes.HasPrefix(head, []byte("#!")):
+		s.script(real, head, depth)
+	}
+}
+
+// script follows the first line of a script.
+func (s *resolver) script(p string, head []byte, depth int) {
+	line, _, _ := bytes.Cut(head[2:], []byte("\n"))
+	words := strings.Fields(string(line))
+	if len(words) == 0 {
+		return
+	}
+	if depth >= maxScripts {
+		s.problem(p, "too many scripts that interpret each other", "#!")
+		return
+	}
+	s.program(words[0], p, depth+1)
+	if filepath.Base(words[0]) != "env" {
+		return
+	}
+	for _, w := range words[1:] {
+		if strings.HasPrefix(w, "-") || strings.Contains(w, "=") {
+			continue
+		}
+		if found := lookPath(w); found != "" {
+			s.program(found, p, depth+1)
+		} else {
+			s.problem(w, "no such program in "+usualPath, p)
+		}
+		return
+	}
+}
+
+func lookPath(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	for _, dir := range strings.Split(usualPath, ":") {
+		p := filepath.Join(dir, name)
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+// elf adds the interpreter and, breadth first as the loader does, all
+// libraries of the program at the real path p.
+func (s *resolver) elf(p string) {
+	program, err := readObject(p, filepath.Dir(p))
+	if err != nil {
+		s.problem(p, err.Error(), "programs")
+		return
+	}
+	have := map[string]bool{}
+	if program.interp != "" {
+		s.add(program.interp, p)
+		have[filepath.Base(program.interp)] = true // the loader is the library of that name
+	}
+	defaults := program.defaultDirs()
+	for queue := []*object{program}; len(queue) > 0; queue = queue[1:] {
+		for _, name := range queue[0].needed {
+			if have[name] {
+				continue
+			}
+			have[name] = true
+			if lib := s.library(queue[0], name, p, defaults); lib != nil {
+				lib.loader = queue[0]
+				queue = append(queue, lib)
+			}
+		}
+	}
+}
+
+func (s *resolver) library(o *object, name, by string, defaults []string) *object {
+	paths, byCache := o.candidates(name, s.ldCache(), defaults)
+	for _, p := range paths {
+		lib, ok := o.fits(p)
+		if !ok {
+			continue
+		}
+		if s.add(p, by) == "" {
+			return nil
+		}
+		if byCache[p] {
+			s.add(cachePath, by)
+		}
+		return lib
+	}
+	s.problem(name, "no such library on this host", by)
+	return nil
+}
+
+// ldCache reads the loader's cache once. Without one the loader looks in the
+// default directories only, and so does the resolver.
+func (s *resolver) ldCache() map[string][]string {
+	if s.cache != nil {
+		return s.cache
+	}
+	s.cache = map[string][]string{}
+	b, err := os.ReadFile(cachePath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.cache
+	}
+	if err == nil {
+		var c map[string][]string
+		if c, err = parseCache(b); err == nil {
+			s.cache = c
+		}
+	}
+	if err != nil {
+		s.problem(cachePath, err.Error(), "programs")
+	}
+	return s.cache
+}
