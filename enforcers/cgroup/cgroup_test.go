@@ -24,14 +24,30 @@ func TestMain(m *testing.M) {
 }
 
 func lease(id string, memory int64, cpu, pids int) specs.Lease {
-	return specs.Lease{ID: id, Slot: specs.NoSlot, Limits: specs.Limits{Memory: memory, CPU: cpu, Pids: pids}}
+	return specs.Lease{ID: id, Sandbox: "box", Slot: specs.NoSlot, Limits: specs.Limits{Memory: memory, CPU: cpu, Pids: pids}}
 }
 
 func sets() []specs.Set {
-	return []specs.Set{
+	orphan := lease("0000000d", 0, 0, 0)
+	orphan.Sandbox = "gone"
+	list := []specs.Set{
 		{Leases: []specs.Lease{lease("00000001", 512<<20, 80, 64), lease("0000000a", 0, 0, 0), lease("0000000b", 64<<20+1, 1, 1)}},
 		{Leases: []specs.Lease{lease("00000001", 256<<20, 100, 32), lease("0000000c", 0, 250, 0)}},
-		{Leases: []specs.Lease{lease("00000001", 1<<30, 0, 128), lease("0000000a", 64<<20, 33, 0)}},
+		{Leases: []specs.Lease{lease("00000001", 1<<30, 0, 128), lease("0000000a", 64<<20, 33, 0), orphan}},
+	}
+	for i := range list {
+		list[i].Sandboxes = []specs.Sandbox{{Name: "box"}}
+	}
+	return list
+}
+
+func TestUndeclaredSandbox(t *testing.T) {
+	got, err := New(Options{}).Desired(sets()[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 {
+		t.Errorf("groups for sessions of no sandbox: %v", got)
 	}
 }
 
@@ -89,7 +105,7 @@ func TestSuiteOnFake(t *testing.T) {
 }
 
 func TestFailsClosed(t *testing.T) {
-	set := specs.Set{Leases: []specs.Lease{lease("00000001", 512<<20, 80, 64)}}
+	set := specs.Set{Sandboxes: sets()[0].Sandboxes, Leases: []specs.Lease{lease("00000001", 512<<20, 80, 64)}}
 	for name, hs := range map[string][]hierarchy{
 		"no hierarchy": nil,
 		"no memory":    v1()[1:],

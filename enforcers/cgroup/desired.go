@@ -64,12 +64,16 @@ func (g Group) Ephemeral() bool { return true }
 // Addr is the address of a session's group.
 func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
 
-// Desired is one group for each lease.
+// Desired is one group for each lease. A lease whose sandbox is not declared
+// any more has none: the session is ended.
 func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource
 	for _, l := range set.Leases {
 		if !validID(l.ID) {
 			return nil, errors.New("cgroup: lease " + l.ID + ": the id must be 8 lower-case hexadecimal digits")
+		}
+		if specs.Find(set.Sandboxes, l.Sandbox) == nil {
+			continue
 		}
 		out = append(out, Group{ID: l.ID, Memory: wholePages(l.Limits.Memory), CPU: int64(l.Limits.CPU), Pids: int64(l.Limits.Pids)})
 	}
