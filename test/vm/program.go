@@ -2,6 +2,7 @@ package vm
 
 import (
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -81,4 +82,19 @@ func HostPrograms(t testing.TB) []File {
 		}
 	}
 	return append(files, Glob(t, "/usr/lib/*/xtables/*.so")...)
+}
+
+// GoTest builds the tests of a package of this module; they are the program
+// /test/NAME.test of the machine.
+func GoTest(t testing.TB, pkg string) []File {
+	t.Helper()
+	name := "/test/" + path.Base(pkg) + ".test"
+	at := filepath.Join(t.TempDir(), path.Base(name))
+	cmd := exec.Command("go", "test", "-c", "-trimpath", "-o", at, pkg)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go test -c %s: %v\n%s", pkg, err, out)
+	}
+	files := withLibraries(t, at)
+	files[0].Path = name
+	return files
 }
