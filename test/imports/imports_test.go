@@ -10,7 +10,7 @@ import (
 
 func TestModuleKeepsTheRules(t *testing.T) {
 	root := os.DirFS("../..")
-	files := 0
+	sources := map[string][]byte{}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -20,22 +20,21 @@ func TestModuleKeepsTheRules(t *testing.T) {
 		case d.IsDir() || filepath.Ext(name) != ".go":
 			return nil
 		}
-		source, err := fs.ReadFile(root, name)
-		if err != nil {
-			return err
-		}
-		files++
-		problems, err := check(name, source)
-		for _, p := range problems {
-			t.Error(p)
-		}
+		sources[name], err = fs.ReadFile(root, name)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files < 20 {
-		t.Errorf("only %d files looked at", files)
+	if len(sources) < 20 {
+		t.Errorf("only %d files looked at", len(sources))
+	}
+	problems, err := check(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Error(p)
 	}
 }
 
@@ -66,7 +65,12 @@ func TestRules(t *testing.T) {
 		{"testing", "hcl/a.go", "import _ \"testing\"", "outside of tests"},
 		{"init", "hcl/a.go", "func init() {}", "nothing starts by itself"},
 		{"a method called init", "hcl/a.go", "type t int\nfunc (t) init() {}", ""},
-		{"variable", "hcl/a.go", "var table = map[string]int{}", "package-level variable table"},
+		{"table", "hcl/a.go", "var table = map[string]int{}\nfunc f() int { return table[``] }", ""},
+		{"table that is written to", "hcl/a.go", "var table = map[string]int{}\nfunc f() { table[``] = 1 }", "package-level variable table"},
+		{"counter", "hcl/a.go", "var n = 0\nfunc f() { n++ }", "package-level variable n"},
+		{"address taken", "hcl/a.go", "var n = 0\nfunc f() *int { return &n }", "package-level variable n"},
+		{"another of the same name", "hcl/a.go", "var n = 1\nfunc f() { n := 0; n++ }", ""},
+		{"without a value", "hcl/a.go", "var mu sync.Mutex", "package-level variable mu"},
 		{"error", "hcl/a.go", "var ErrGone = error(nil)", ""},
 		{"pattern", "hcl/a.go", "var name = regexp.MustCompile(`a`)", ""},
 		{"embedded", "hcl/a.go", "//go:embed x\nvar text string", ""},
@@ -81,7 +85,7 @@ func TestRules(t *testing.T) {
 			if rest, ok := strings.CutPrefix(tt.source, "_test "); ok {
 				source = "package p_test\n" + rest
 			}
-			problems, err := check(tt.file, []byte(source))
+			problems, err := check(map[string][]byte{tt.file: []byte(source)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,33 +40,56 @@ func layers() []layer {
 	}
 }
 
-// check returns what is wrong with a file of the module. name is its path
-// from the module's root.
-func check(name string, source []byte) ([]string, error) {
+// check returns what is wrong with the module's files: from paths, as seen
+// from the module's root, to contents.
+func check(sources map[string][]byte) ([]string, error) {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution|parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
-	c := checker{fset: fset, file: file, folder: path.Dir(name), isTest: strings.HasSuffix(name, "_test.go")}
-	for _, spec := range file.Imports {
-		c.imported(spec)
-	}
-	if !c.isTest {
-		c.declarations()
-		if lines := fset.File(file.Pos()).LineCount(); lines > maxLines {
-			c.say(file.Pos(), "%d lines, more than %d: split it", lines, maxLines)
+	files := map[string]*ast.File{}
+	written := map[string]map[string]bool{} // folder → names
+	for name, source := range sources {
+		file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = file
+		if written[path.Dir(name)] == nil {
+			written[path.Dir(name)] = map[string]bool{}
+		}
+		if !isTest(name) {
+			writes(file, written[path.Dir(name)])
 		}
 	}
-	return c.problems, nil
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		c := checker{fset: fset, file: files[name], folder: path.Dir(name), isTest: isTest(name), written: written[path.Dir(name)]}
+		c.check()
+		problems = append(problems, c.problems...)
+	}
+	return problems, nil
 }
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
 
 type checker struct {
 	fset     *token.FileSet
 	file     *ast.File
 	folder   string
 	isTest   bool
+	written  map[string]bool // names that functions of the package write to and don't declare
 	problems []string
+}
+
+func (c *checker) check() {
+	for _, spec := range c.file.Imports {
+		c.imported(spec)
+	}
+	if c.isTest {
+		return
+	}
+	c.declarations()
+	if lines := c.fset.File(c.file.Pos()).LineCount(); lines > maxLines {
+		c.say(c.file.Pos(), "%d lines, more than %d: split it", lines, maxLines)
+	}
 }
 
 func (c *checker) say(at token.Pos, format string, args ...any) {
@@ -78,7 +103,7 @@ func (c *checker) external() bool { return c.isTest && strings.HasSuffix(c.file.
 
 // forTests tells whether a folder holds nothing but help for tests.
 func forTests(folder string) bool {
-	return within(folder, "test") || folder == "internal/kerneltest" || folder == "internal/hosttest" || folder == "reconciler/enforcertest"
+	return within(folder, "test") || within(folder, "internal") && strings.HasSuffix(folder, "test") || folder == "reconciler/enforcertest"
 }
 
 func (c *checker) imported(spec *ast.ImportSpec) {
@@ -149,29 +174,18 @@ func (c *checker) declarations() {
 	}
 }
 
-// variable allows package-level variables that nobody writes to by their
-// nature: errors to compare with, compiled patterns, embedded files, interface
-// assertions, and the version, which the linker sets.
+// variable allows package-level variables that are as good as constants:
+// they have a value from the start and nothing in the package writes to them.
+// The linker sets the version.
 func (c *checker) variable(g *ast.GenDecl, s *ast.ValueSpec) {
-	for i, name := range s.Names {
+	for _, name := range s.Names {
 		switch {
-		case name.Name == "_", within(c.folder, "cmd") && name.Name == "version":
-		case strings.HasPrefix(strings.ToLower(name.Name), "err"):
+		case name.Name == "_", within(c.folder, "cmd") && name.Name == "version", forTests(c.folder):
 		case embeds(g.Doc), embeds(s.Doc):
-		case i < len(s.Values) && constant(s.Values[i]):
-		default:
-			c.say(name.Pos(), "package-level variable %s: make it a constant, a function or a field", name.Name)
+		case len(s.Values) == 0 || c.written[name.Name]:
+			c.say(name.Pos(), "package-level variable %s is written to: make it a field", name.Name)
 		}
 	}
-}
-
-func constant(value ast.Expr) bool {
-	call, ok := value.(*ast.CallExpr)
-	if !ok {
-		return false
-	}
-	sel, ok := call.Fun.(*ast.SelectorExpr)
-	return ok && (sel.Sel.Name == "MustCompile" || sel.Sel.Name == "MustParsePrefix" || sel.Sel.Name == "MustParseAddr")
 }
 
 func embeds(doc *ast.CommentGroup) bool {
