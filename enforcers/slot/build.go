@@ -1,0 +1,458 @@
+package slot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+func (k linux) build(_ context.Context, s Slot) error {
+	unlock, err := k.holdPins()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ns, err := k.namespace(s)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	if err := deleteMarked(s); err != nil {
+		return err
+	}
+	if err := overlap(s.Session); err != nil {
+		return err
+	}
+	// The pair is made from inside: that fails when the host has a link of the
+	// name, which is then someone else's.
+	self, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	if err := alone(func() error { return furnish(ns, self, s) }); err != nil {
+		return err
+	}
+	return join(s)
+}
+
+// namespace returns the slot's pinned namespace, emptied of what is not to be
+// there, or a new one.
+func (k linux) namespace(s Slot) (*os.File, error) {
+	path := k.dir.Netns(s.Network, s.Number)
+	ns, st, err := openPin(path)
+	if err != nil {
+		return nil, err
+	}
+	if st == live {
+		usable := false
+		err := alone(func() (err error) {
+			usable, err = empty(ns)
+			return err
+		})
+		if err != nil || usable {
+			return ns, err
+		}
+		_ = ns.Close()
+	}
+	if st != absent {
+		if err := unpin(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := pinNew(path); err != nil {
+		return nil, err
+	}
+	ns, st, err = openPin(path)
+	if err == nil && st != live {
+		err = fmt.Errorf("%s: the namespace is not to be seen at its pin", path)
+	}
+	return ns, err
+}
+
+// pinNew makes a network namespace and pins it at path.
+func pinNew(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return err
+	}
+	_ = f.Close()
+	return alone(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
+		}
+		if err := unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("pin the namespace at %s: %w", path, err)
+		}
+		return nil
+	})
+}
+
+// unpin takes a pin away; what runs in the namespace keeps it.
+func unpin(path string) error {
+	for {
+		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			break // nothing is mounted there, not for the first or not any more
+		}
+		if err != nil {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// empty enters ns and removes the session's end of the pair, and with it the
+// host's whatever that is called by now, and all addresses and routes. It
+// tells whether nothing else is left.
+func empty(ns *os.File) (bool, error) {
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return false, fmt.Errorf("enter %s: %w", ns.Name(), err)
+	}
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return false, err
+	}
+	defer h.Close()
+	links, err := h.LinkList()
+	if err != nil {
+		return false, fmt.Errorf("links in %s: %w", ns.Name(), err)
+	}
+	usable := true
+	for _, l := range links {
+		switch name := l.Attrs().Name; {
+		case name == inner:
+			if err := h.LinkDel(l); err != nil {
+				return false, fmt.Errorf("delete %s in %s: %w", name, ns.Name(), err)
+			}
+		case name == "lo":
+			if err := flush(h, l); err != nil {
+				return false, fmt.Errorf("%s in %s: %w", name, ns.Name(), err)
+			}
+		default:
+			usable = usable && slices.Contains(fallback, name)
+		}
+	}
+	return usable, nil
+}
+
+// flush removes the addresses and routes of the loopback link that the kernel
+// did not put there; those in the table "local" but of addresses are the
+// kernel's.
+func flush(h *netlink.Handle, lo netlink.Link) error {
+	addrs, err := h.AddrList(lo, netlink.FAMILY_V4)
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if a.IP.IsLoopback() {
+			continue
+		}
+		if err := h.AddrDel(lo, &a); err != nil {
+			return err
+		}
+	}
+	routes, err := h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		if r.Table == unix.RT_TABLE_LOCAL {
+			continue
+		}
+		if err := h.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteMarked deletes the host end, if it bears the slot's mark, by the name
+// it should have and by the one it was read with.
+func deleteMarked(s Slot) error {
+	for _, name := range []string{s.host(), s.link} {
+		if name == "" {
+			continue
+		}
+		l, err := find(name)
+		if err != nil {
+			return err
+		}
+		if l == nil || l.Attrs().Alias != s.mark() {
+			continue
+		}
+		if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("delete %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// overlap returns an error when the host already reaches the slot's address
+// on a link of its own: with the slot there, that neighbour would be cut off,
+// or the slot be taken for it.
+func overlap(session netip.Prefix) error {
+	routes, err := netlink.RouteGetWithOptions(session.Addr().AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EINVAL) {
+		return nil // no route at all, or one that refuses
+	}
+	if err != nil {
+		return fmt.Errorf("route to %s: %w", session.Addr(), err)
+	}
+	for _, r := range routes {
+		if r.Dst == nil || r.Gw != nil || len(r.MultiPath) > 0 {
+			continue
+		}
+		if ones, bits := r.Dst.Mask.Size(); ones == 0 && bits > 0 {
+			continue
+		}
+		return fmt.Errorf("%s is in use on this host: route %s%s", session.Masked(), r.Dst, device(r.LinkIndex))
+	}
+	return nil
+}
+
+func device(index int) string {
+	l, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return ""
+	}
+	return " dev " + l.Attrs().Name
+}
+
+// furnish enters ns and makes the pair and all that is inside.
+func furnish(ns, host *os.File, s Slot) error {
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter %s: %w", ns.Name(), err)
+	}
+	for _, iface := range []string{"all", "default"} {
+		if err := (sysctl{"ipv6/disable_ipv6", "1"}).write(iface); err != nil {
+			return err
+		}
+	}
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	lo, err := h.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("lo: %w", err)
+	}
+	if err := h.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("lo up: %w", err)
+	}
+	pair := &netlink.Veth{
+		LinkAttrs:     netlink.LinkAttrs{Name: inner, TxQLen: -1},
+		PeerName:      s.host(),
+		PeerNamespace: netlink.NsFd(host.Fd()),
+	}
+	if err := h.LinkAdd(pair); errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("the host has a link %s that does not bear cordon's mark; it is left alone", s.host())
+	} else if err != nil {
+		return fmt.Errorf("make the pair %s, %s: %w", s.host(), inner, err)
+	}
+	if err := (sysctl{"ipv6/disable_ipv6", "1"}).write(inner); err != nil {
+		return err
+	}
+	return address(h, pair, s.Session, s.route())
+}
+
+// route is the default route of a slot that has one.
+func (s Slot) route() *netlink.Route {
+	if s.Egress != specs.EgressInternet {
+		return nil
+	}
+	all := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
+	return &netlink.Route{Dst: all, Gw: s.Host.Addr().AsSlice()}
+}
+
+// address gives l its address, brings it up, and adds the route over it.
+func address(h *netlink.Handle, l netlink.Link, p netip.Prefix, r *netlink.Route) error {
+	name := l.Attrs().Name
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}}
+	if err := h.AddrAdd(l, addr); err != nil {
+		return fmt.Errorf("%s: add %s: %w", name, p, err)
+	}
+	if err := h.LinkSetUp(l); err != nil {
+		return fmt.Errorf("%s up: %w", name, err)
+	}
+	if r == nil {
+		return nil
+	}
+	r.LinkIndex = l.Attrs().Index
+	if err := h.RouteAdd(r); err != nil {
+		return fmt.Errorf("%s: default route: %w", name, err)
+	}
+	return nil
+}
+
+// join marks and sets the host end, and brings it up last.
+func join(s Slot) error {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := h.LinkByName(s.host())
+	if err != nil {
+		return fmt.Errorf("link %s: %w", s.host(), err)
+	}
+	if err := h.LinkSetAlias(l, s.mark()); err != nil {
+		return fmt.Errorf("mark %s: %w", s.host(), err)
+	}
+	for _, c := range hostSysctls(s.Egress) {
+		if err := c.write(s.host()); err != nil {
+			return err
+		}
+	}
+	return address(h, l, s.Host, nil)
+}
+
+func (k linux) remove(_ context.Context, s Slot) error {
+	// The link goes first: the namespace, and the pair with it, lives on while
+	// any process is in it.
+	if err := deleteMarked(s); err != nil {
+		return err
+	}
+	path := k.dir.Netns(s.Network, s.Number)
+	ns, st, err := openPin(path)
+	if err != nil || st == absent {
+		return err
+	}
+	if st == live {
+		defer ns.Close()
+		if err := alone(func() error { _, err := empty(ns); return err }); err != nil {
+			return err
+		}
+	}
+	if err := unpin(path); err != nil {
+		return err
+	}
+	return k.dropPins()
+}
+
+// holdPins makes the directory of pins a mount of its own that is shared with
+// other mount namespaces, as iproute2 does with /run/netns: a pin in a private
+// copy would keep a removed namespace alive. The directory stays until unlock.
+func (k linux) holdPins() (unlock func(), err error) {
+	for range attempts {
+		dir, err := k.dir.Make(filepath.Base(k.pinDir()))
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", dir, err)
+		}
+		if err := share(dir); err == nil {
+			return func() { _ = f.Close() }, nil
+		} else if !errors.Is(err, unix.ENOENT) {
+			_ = f.Close()
+			return nil, err
+		}
+		_ = f.Close() // removed meanwhile
+	}
+	return nil, fmt.Errorf("%s: removed again and again", k.pinDir())
+}
+
+func share(dir string) error {
+	// Without MS_REC, which would walk all pins; they are shared as what they
+	// are mounted in is.
+	err := unix.Mount("", dir, "", unix.MS_SHARED, "")
+	if !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	// Not a mount point yet.
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("bind %s on itself: %w", dir, err)
+	}
+	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("share %s: %w", dir, err)
+	}
+	return nil
+}
+
+// dropPins removes the directory of pins once it is empty and nobody holds it.
+func (k linux) dropPins() error {
+	f, err := os.Open(k.pinDir())
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return nil
+	}
+	if names, err := f.Readdirnames(1); err == nil || len(names) > 0 {
+		return nil
+	}
+	return unpin(k.pinDir())
+}
+
+// addrsOf are the IPv4 addresses of one link. The kernel is told to filter by
+// the link (NETLINK_GET_STRICT_CHK, Linux 4.20), so it costs the same however
+// many links there are.
+func addrsOf(index int) ([]netip.Prefix, error) {
+	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if err := unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
+		return nil, fmt.Errorf("netlink strict checking: %w", err)
+	}
+	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
+	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}
+	msg := nl.NewIfAddrmsg(netlink.FAMILY_V4)
+	msg.Index = uint32(index)
+	req.AddData(msg)
+	msgs, err := dump(context.Background(), func() ([][]byte, error) {
+		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Prefix
+	for _, m := range msgs {
+		if p, ok := parseAddrMsg(m, index); ok {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// parseAddrMsg reads an RTM_NEWADDR message, see rtnetlink(7).
+func parseAddrMsg(m []byte, index int) (netip.Prefix, bool) {
+	msg := nl.DeserializeIfAddrmsg(m)
+	attrs, err := nl.ParseRouteAttr(m[msg.Len():])
+	if err != nil || int(msg.Index) != index {
+		return netip.Prefix{}, false
+	}
+	for _, a := range attrs {
+		if a.Attr.Type != unix.IFA_LOCAL {
+			continue
+		}
+		if addr, ok := netip.AddrFromSlice(a.Value); ok {
+			return netip.PrefixFrom(addr, int(msg.Prefixlen)), true
+		}
+	}
+	return netip.Prefix{}, false
+}

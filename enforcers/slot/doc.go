@@ -1,0 +1,33 @@
+// Package slot makes slots: network namespaces, each joined to the host by
+// one veth pair, that sessions are started in.
+//
+// # Mechanism
+//
+// A slot is a network namespace pinned by a bind mount in the run directory
+// ([rundir.Dir.Netns]), and a veth pair: eth0 inside, [specs.Network.Interface]
+// on the host, with the two usable addresses of one /30. Everything is set
+// before the host end comes up. IPv6 is off on both ends: with IPv4 closed,
+// link-local addresses still reach listeners on ::. There is no default route
+// inside, unless the network's egress is the internet.
+//
+// The host end takes packets of its own /30 only (strict reverse path
+// filtering), answers ARP for its own address only, and neither accepts nor
+// sends redirects. Who may talk to what is the firewall's matter (package
+// network), which must stand before a slot does.
+//
+// # Mark
+//
+// The host end's ifalias is the slot's address as [owner.Mark] writes it; the
+// pin is in cordon's own directory. A link of a slot's name without mark
+// belongs to someone else, unless its other end is in the pinned namespace
+// (what a run that was killed leaves): it is never touched, and the slot is
+// then refused.
+//
+// # Cost
+//
+// Reading takes one dump of links and one of addresses for all slots, and a
+// few files of /proc for each; making a slot takes no dump of the host, so
+// the thousandth costs what the first did.
+//
+// Needs CAP_NET_ADMIN and CAP_SYS_ADMIN on the host.
+package slot

@@ -1,0 +1,192 @@
+package slot
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// fake is a host in memory, which shows namespaces as /proc does.
+type fake struct {
+	ends   map[string]*link
+	spaces map[string]*space // by pin
+}
+
+// space is a namespace; nil stands for a pin that holds none.
+type space struct {
+	links  []string
+	addrs  []netip.Prefix
+	routes []route
+	ipv6   bool
+}
+
+func newFake() *fake { return &fake{map[string]*link{}, map[string]*space{}} }
+
+func (f *fake) links(context.Context) ([]link, error) {
+	var out []link
+	for _, l := range f.ends {
+		if _, marked := l.key(); marked || named(l.name) {
+			out = append(out, *l)
+		}
+	}
+	return out, nil
+}
+
+func (f *fake) link(_ context.Context, name string) (*link, error) { return f.ends[name], nil }
+
+func (f *fake) pins(context.Context) ([]string, error) {
+	var out []string
+	for name := range f.spaces {
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+func (f *fake) insides(_ context.Context, pins []string) ([]inside, error) {
+	out := make([]inside, len(pins))
+	for i, p := range pins {
+		if s, ok := f.spaces[p]; ok {
+			out[i] = s.dump()
+		}
+	}
+	return out, nil
+}
+
+func (s *space) dump() inside {
+	if s == nil {
+		return inside{state: dead}
+	}
+	dev := "Inter-|   Receive\n face |bytes\n"
+	for _, l := range append([]string{"lo"}, s.links...) {
+		dev += fmt.Sprintf("%6s:       0       0\n", l)
+	}
+	routes := "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+	for _, r := range s.routes {
+		routes += fmt.Sprintf("%s\t%s\t%s\t0001\t0\t0\t0\t%s\t0\t0\t0\n", r.dev, hexOf(r.dst.Addr().As4()), hexOf(r.via.As4()), hexOf(maskOf(r.dst.Bits())))
+	}
+	trie := "Main:\n  +-- 0.0.0.0/0 3 0 5\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n"
+	for _, a := range s.addrs {
+		trie += fmt.Sprintf("     |-- %s\n        /32 host LOCAL\n", a.Addr())
+	}
+	off, inet6 := "1\n", ""
+	if s.ipv6 {
+		off, inet6 = "0\n", "fe80000000000000 02 40 20 80 eth0\n"
+	}
+	return inside{state: live, files: map[string]string{
+		"dev": dev, "route": routes, "fib_trie": trie, "if_inet6": inet6, "disable_ipv6 all": off, "disable_ipv6 eth0": off,
+	}}
+}
+
+func hexOf(b [4]byte) string { return fmt.Sprintf("%08X", binary.NativeEndian.Uint32(b[:])) }
+
+func maskOf(bits int) (m [4]byte) {
+	binary.BigEndian.PutUint32(m[:], ^uint32(0)<<(32-bits))
+	if bits == 0 {
+		m = [4]byte{}
+	}
+	return m
+}
+
+func (f *fake) build(_ context.Context, s Slot) error {
+	f.drop(s)
+	if f.ends[s.host()] != nil {
+		return fmt.Errorf("the host has a link %s", s.host())
+	}
+	values := map[string]string{}
+	for _, c := range hostSysctls(s.Egress) {
+		values[c.name] = c.value
+	}
+	f.ends[s.host()] = &link{name: s.host(), alias: s.mark(), kind: "veth", up: true, addrs: []netip.Prefix{s.Host}, sysctls: values}
+	none := netip.IPv4Unspecified()
+	in := &space{links: []string{inner}, addrs: []netip.Prefix{s.Session}, routes: []route{{inner, s.Session.Masked(), none}}}
+	if s.Egress == specs.EgressInternet {
+		in.routes = append(in.routes, route{inner, netip.PrefixFrom(none, 0), s.Host.Addr()})
+	}
+	f.spaces[key{s.Network, s.Number}.pin()] = in
+	return nil
+}
+
+func (f *fake) drop(s Slot) {
+	for name, l := range f.ends {
+		if l.alias == s.mark() || name == s.link && f.spaces[key{s.Network, s.Number}.pin()] != nil {
+			delete(f.ends, name)
+		}
+	}
+}
+
+func (f *fake) remove(_ context.Context, s Slot) error {
+	f.drop(s)
+	delete(f.spaces, key{s.Network, s.Number}.pin())
+	return nil
+}
+
+func TestParseKey(t *testing.T) {
+	for text, want := range map[string]bool{
+		"llm.0": true, "llm-only.12": true, "llm": false, "llm.": false, ".3": false,
+		"llm.03": false, "llm.-1": false, "llm.3.4": false, "llm.3x": false,
+	} {
+		if _, ok := parseKey(text); ok != want {
+			t.Errorf("parseKey(%q) = %v, want %v", text, ok, want)
+		}
+	}
+}
+
+func TestInside(t *testing.T) {
+	host := netip.MustParsePrefix("10.0.0.1/30")
+	session := netip.MustParsePrefix("10.0.0.2/30")
+	none := netip.IPv4Unspecified()
+	on := route{inner, session.Masked(), none}
+	all := netip.PrefixFrom(none, 0)
+	for name, c := range map[string]struct {
+		in   *space
+		want Slot
+	}{
+		"as made": {&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on}}, Slot{Session: session, Egress: "none"}},
+		"a default route through the host end": {
+			&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on, {inner, all, host.Addr()}}},
+			Slot{Session: session, Egress: "internet"},
+		},
+		"a default route elsewhere": {
+			&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on, {inner, all, netip.MustParseAddr("10.0.0.3")}}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route 0.0.0.0/0 via 10.0.0.3 dev eth0 inside"}},
+		},
+		"another address": {
+			&space{links: []string{inner}, addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.9/32"), session}, routes: []route{on}},
+			Slot{Session: session, Egress: "none", Drift: []string{"eth0 has 10.0.0.9"}},
+		},
+		"a link more": {
+			&space{links: []string{inner, "tunl0", "wg0"}, addrs: []netip.Prefix{session}, routes: []route{on}},
+			Slot{Session: session, Egress: "none", Drift: []string{"link wg0 inside"}},
+		},
+		"IPv6": {
+			&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on}, ipv6: true},
+			Slot{Session: session, Egress: "none", Drift: []string{"IPv6 addresses inside", "IPv6 is on inside"}},
+		},
+		"no link":      {&space{}, Slot{Egress: "none", Drift: []string{"there is no eth0 inside"}}},
+		"no namespace": {nil, Slot{Egress: "none", Drift: []string{"no namespace is pinned"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Slot{Host: host, Egress: "none"}
+			if err := got.addInside(c.in.dump()); err != nil {
+				t.Fatal(err)
+			}
+			if got.Session != c.want.Session || got.Egress != c.want.Egress || !slices.Equal(got.Drift, c.want.Drift) {
+				t.Errorf("got %v %s %q, want %v %s %q", got.Session, got.Egress, got.Drift, c.want.Session, c.want.Egress, c.want.Drift)
+			}
+		})
+	}
+}
+
+func TestInsideUnexpected(t *testing.T) {
+	in := (&space{links: []string{inner}}).dump()
+	in.files["route"] += "eth0 zz\n"
+	if err := new(Slot).addInside(in); err == nil || !strings.Contains(err.Error(), "unexpected") {
+		t.Errorf("a line that is no route: %v", err)
+	}
+}

@@ -1,0 +1,206 @@
+package slot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aicodesit/cordon/internal/owner"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// key names a slot.
+type key struct {
+	network string
+	number  int
+}
+
+func (k key) pin() string { return k.network + "." + strconv.Itoa(k.number) }
+
+// parseKey reads "NETWORK.NUMBER".
+func parseKey(s string) (key, bool) {
+	network, number, ok := strings.Cut(s, ".")
+	n, err := strconv.Atoi(number)
+	k := key{network, n}
+	return k, ok && err == nil && n >= 0 && network != "" && k.pin() == s
+}
+
+// Read implements [reconciler.Enforcer].
+func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
+	links, err := e.kernel.links(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	pins, err := e.kernel.pins(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	var keys []key
+	byName, byMark := map[string]*link{}, map[key]*link{}
+	for i := range links {
+		l := &links[i]
+		byName[l.name] = l
+		k, ok := l.key()
+		if !ok {
+			continue
+		}
+		// A copied alias must not hide the end that has the right name.
+		if old := byMark[k]; old == nil || l.name == (Slot{Network: k.network, Number: k.number}).host() {
+			byMark[k] = l
+		}
+		keys = append(keys, k)
+	}
+	for _, p := range pins {
+		if k, ok := parseKey(p); ok {
+			keys = append(keys, k)
+		}
+	}
+	return e.assemble(ctx, keys, func(k key, name string) *link {
+		if l := byMark[k]; l != nil {
+			return l
+		}
+		return byName[name]
+	})
+}
+
+// ReadPart implements [reconciler.PartReader]: it asks for the links by name
+// and dumps nothing of the host.
+func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
+	var keys []key
+	links := map[string]*link{}
+	for _, a := range addrs {
+		rest, _ := strings.CutPrefix(string(a), Name+".")
+		k, ok := parseKey(rest)
+		if !ok {
+			return nil, fmt.Errorf("%s: not the address of a slot", a)
+		}
+		name := Slot{Network: k.network, Number: k.number}.host()
+		l, err := e.kernel.link(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a, err)
+		}
+		links[name] = l
+		keys = append(keys, k)
+	}
+	return e.assemble(ctx, keys, func(_ key, name string) *link { return links[name] })
+}
+
+// assemble looks inside the namespaces and puts slots together. A key with
+// neither pin nor marked link is no slot.
+func (e *Enforcer) assemble(ctx context.Context, keys []key, host func(key, string) *link) ([]reconciler.Resource, error) {
+	slices.SortFunc(keys, func(a, b key) int {
+		if c := strings.Compare(a.network, b.network); c != 0 {
+			return c
+		}
+		return a.number - b.number
+	})
+	keys = slices.Compact(keys)
+	pins := make([]string, len(keys))
+	for i, k := range keys {
+		pins[i] = k.pin()
+	}
+	insides, err := e.kernel.insides(ctx, pins)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	var out []reconciler.Resource
+	for i, k := range keys {
+		s := Slot{Network: k.network, Number: k.number, Egress: specs.EgressNone}
+		l := host(k, s.host())
+		if insides[i].state == absent && (l == nil || l.alias != s.mark()) {
+			continue
+		}
+		s.addHost(l)
+		if err := s.addInside(insides[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Addr(), err)
+		}
+		s.checkSysctls(l)
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (s *Slot) drift(format string, args ...any) {
+	s.Drift = append(s.Drift, fmt.Sprintf(format, args...))
+}
+
+// addHost takes over what the host's end of the pair is like.
+func (s *Slot) addHost(l *link) {
+	if l == nil {
+		s.drift("there is no link %s", s.host())
+		return
+	}
+	s.link = l.name
+	if l.name != s.host() {
+		s.drift("the host end is named %s", l.name)
+	}
+	if l.alias != s.mark() {
+		s.drift("%s does not bear the mark %s", l.name, s.mark())
+	}
+	if l.kind != "veth" {
+		s.drift("%s is a %s", l.name, l.kind)
+	}
+	if !l.up {
+		s.drift("%s is down", l.name)
+	}
+	for i, a := range l.addrs {
+		if i == 0 {
+			s.Host = a
+			continue
+		}
+		s.drift("%s has %s", l.name, a)
+	}
+}
+
+func (s *Slot) checkSysctls(l *link) {
+	if l == nil {
+		return
+	}
+	for _, c := range hostSysctls(s.Egress) {
+		if v, ok := l.sysctls[c.name]; ok && v != c.value {
+			s.drift("%s of %s is %s", c.name, l.name, v)
+		}
+	}
+}
+
+// sysctl is a setting of an interface; %s stands for its name.
+type sysctl struct{ name, value string }
+
+// hostSysctls are the settings of a host end, see ip-sysctl in the kernel's
+// documentation.
+func hostSysctls(egress string) []sysctl {
+	list := []sysctl{
+		{"ipv6/disable_ipv6", "1"},
+		{"ipv4/rp_filter", "1"},  // sources of its own /30 only
+		{"ipv4/arp_ignore", "1"}, // answer for its own address only
+		{"ipv4/proxy_arp", "0"},
+		{"ipv4/route_localnet", "0"},
+		{"ipv4/accept_local", "0"},
+		{"ipv4/accept_redirects", "0"},
+		{"ipv4/send_redirects", "0"},
+		{"ipv4/accept_source_route", "0"},
+	}
+	if egress == specs.EgressInternet {
+		list = append(list, sysctl{"ipv4/forwarding", "1"})
+	}
+	return list
+}
+
+// key is the slot whose mark the link bears.
+func (l link) key() (key, bool) {
+	addr, ok := owner.Addr(l.alias)
+	if !ok {
+		return key{}, false
+	}
+	rest, ok := strings.CutPrefix(addr, Name+".")
+	if !ok {
+		return key{}, false
+	}
+	return parseKey(rest)
+}
+
+var errText = errors.New("unexpected text")

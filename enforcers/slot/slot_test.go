@@ -1,0 +1,397 @@
+package slot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
+	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/reconciler/enforcertest"
+	"github.com/aicodesit/cordon/specs"
+)
+
+func TestMain(m *testing.M) { kerneltest.Main(m) }
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func leases(network string, slots ...int) []specs.Lease {
+	var out []specs.Lease
+	for _, n := range slots {
+		out = append(out, specs.Lease{ID: fmt.Sprintf("%08x", n), Sandbox: "s", Network: network, Slot: n})
+	}
+	return out
+}
+
+func sets() []specs.Set {
+	s := []specs.Sandbox{{Name: "s"}}
+	llm := specs.Network{Name: "llm", Pool: netip.MustParsePrefix("10.201.0.0/24"), Egress: specs.EgressNone}
+	term := specs.Network{Name: "term-1", Pool: netip.MustParsePrefix("10.202.0.0/26"), Egress: specs.EgressInternet}
+	warm, moved := llm, llm
+	warm.Warm = 2
+	moved.Pool, moved.Egress = netip.MustParsePrefix("10.203.0.0/24"), specs.EgressInternet
+	return []specs.Set{
+		{Sandboxes: s, Networks: []specs.Network{warm, term}, Leases: append(leases("llm", 0), leases("term-1", 3)...)},
+		{Sandboxes: s, Networks: []specs.Network{moved}, Leases: leases("llm", 0)},
+		{Sandboxes: s, Networks: []specs.Network{llm, term}, Leases: append(leases("llm", 1, 63), leases("term-1", 0)...)},
+	}
+}
+
+func TestDesired(t *testing.T) {
+	set := sets()[0]
+	set.Leases = append(set.Leases,
+		specs.Lease{Sandbox: "gone", Network: "llm", Slot: 7},
+		specs.Lease{Sandbox: "s", Network: "gone", Slot: 7},
+		specs.Lease{Sandbox: "s", Network: "llm", Slot: 64},
+		specs.Lease{Sandbox: "s", Network: "llm", Slot: specs.NoSlot})
+	got, err := (&Enforcer{}).Desired(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addrs []string
+	for _, r := range got {
+		addrs = append(addrs, string(r.Addr()))
+	}
+	if want := "slot.llm.0 slot.llm.1 slot.llm.2 slot.term-1.3"; strings.Join(addrs, " ") != want {
+		t.Errorf("desired %v, want %s", addrs, want)
+	}
+	s := got[3].(Slot)
+	if s.Host.String() != "10.202.0.13/30" || s.Session.String() != "10.202.0.14/30" || s.Egress != "internet" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestOnFake(t *testing.T) {
+	f := newFake()
+	first := func() *link { return f.ends["c-llm.0"] }
+	enforcertest.Run(t, enforcertest.Harness{
+		Name: Name,
+		New:  func(*testing.T) reconciler.Enforcer { return &Enforcer{kernel: f, log: quiet} },
+		Sets: sets(),
+		Foreign: func(*testing.T) func(*testing.T) {
+			f.ends["c-llm.5"] = &link{name: "c-llm.5", kind: "veth"}
+			f.ends["eth0"] = &link{name: "eth0", alias: "cordon: not a mark"}
+			return func(t *testing.T) {
+				if f.ends["c-llm.5"] == nil || f.ends["eth0"] == nil {
+					t.Error("a foreign link is gone")
+				}
+			}
+		},
+		Damage: []enforcertest.Damage{
+			{Name: "a link deleted", Do: func(*testing.T) { delete(f.ends, "c-llm.0"); f.spaces["llm.0"].links = nil }},
+			{Name: "a link down", Do: func(*testing.T) { first().up = false }},
+			{Name: "the mark gone", Do: func(*testing.T) { first().alias = "" }},
+			{Name: "a link renamed", Do: func(*testing.T) { l := first(); delete(f.ends, l.name); l.name = "x"; f.ends["x"] = l }},
+			{Name: "an address changed", Do: func(*testing.T) { first().addrs[0] = netip.MustParsePrefix("10.9.9.1/30") }},
+			{Name: "a setting changed", Do: func(*testing.T) { first().sysctls["ipv4/rp_filter"] = "0" }},
+			{Name: "a dead pin", Do: func(*testing.T) { f.spaces["llm.0"] = nil; delete(f.ends, "c-llm.0") }},
+		},
+	})
+}
+
+func real() (*Enforcer, linux) {
+	k := linux{dir: rundir.Dir("/run/cordon")}
+	return &Enforcer{kernel: k, log: quiet}, k
+}
+
+// within runs f in the namespace of a slot.
+func within(t testing.TB, pin string, f func(h *netlink.Handle) error) {
+	t.Helper()
+	err := alone(func() error {
+		ns, st, err := openPin(filepath.Join("/run/cordon/netns", pin))
+		if err != nil || st != live {
+			return fmt.Errorf("pin %s: state %d: %v", pin, st, err)
+		}
+		defer ns.Close()
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		return f(h)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func byName(t testing.TB, name string) netlink.Link {
+	t.Helper()
+	l, err := netlink.LinkByName(name)
+	must(t, err)
+	return l
+}
+
+// veth is a pair within one namespace.
+func veth(name string) netlink.Link {
+	return &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "-p"}
+}
+
+func parse(t testing.TB, s string) *netlink.Addr {
+	t.Helper()
+	a, err := netlink.ParseAddr(s)
+	must(t, err)
+	return a
+}
+
+// insideDo is a damage done in the namespace of llm.0, to its eth0.
+func insideDo(name string, f func(t *testing.T, h *netlink.Handle, eth0 netlink.Link) error) enforcertest.Damage {
+	return enforcertest.Damage{Name: name, Do: func(t *testing.T) {
+		within(t, "llm.0", func(h *netlink.Handle) error {
+			l, err := h.LinkByName(inner)
+			if err != nil {
+				return err
+			}
+			return f(t, h, l)
+		})
+	}}
+}
+
+func hostDo(name string, f func(t *testing.T, l netlink.Link) error) enforcertest.Damage {
+	return enforcertest.Damage{Name: name, Do: func(t *testing.T) { must(t, f(t, byName(t, "c-llm.0"))) }}
+}
+
+func damage() []enforcertest.Damage {
+	list := []enforcertest.Damage{
+		hostDo("veth deleted", func(_ *testing.T, l netlink.Link) error { return netlink.LinkDel(l) }),
+		hostDo("host end down", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetDown(l) }),
+		hostDo("mark changed", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetAlias(l, "mine") }),
+		hostDo("mark of another slot", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetAlias(l, "cordon:slot.llm.1") }),
+		hostDo("host end renamed", func(t *testing.T, l netlink.Link) error {
+			must(t, netlink.LinkSetDown(l))
+			return netlink.LinkSetName(l, "other")
+		}),
+		hostDo("address changed", func(t *testing.T, l netlink.Link) error {
+			must(t, netlink.AddrDel(l, parse(t, "10.201.0.1/30")))
+			return netlink.AddrAdd(l, parse(t, "10.201.0.9/30"))
+		}),
+		hostDo("address added", func(t *testing.T, l netlink.Link) error { return netlink.AddrAdd(l, parse(t, "192.0.2.1/32")) }),
+		insideDo("default route added", func(_ *testing.T, h *netlink.Handle, l netlink.Link) error {
+			return h.RouteAdd((Slot{Egress: "internet", Host: netlink10()}).route())
+		}),
+		insideDo("another route added", func(t *testing.T, h *netlink.Handle, l netlink.Link) error {
+			return h.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: parse(t, "192.0.2.0/24").IPNet})
+		}),
+		insideDo("address added inside", func(t *testing.T, h *netlink.Handle, l netlink.Link) error {
+			return h.AddrAdd(l, parse(t, "10.201.0.6/32"))
+		}),
+		insideDo("address added to lo", func(t *testing.T, h *netlink.Handle, _ netlink.Link) error {
+			lo, err := h.LinkByName("lo")
+			must(t, err)
+			return h.AddrAdd(lo, parse(t, "10.201.0.6/32"))
+		}),
+		insideDo("address changed inside", func(t *testing.T, h *netlink.Handle, l netlink.Link) error {
+			must(t, h.AddrDel(l, parse(t, "10.201.0.2/30")))
+			return h.AddrAdd(l, parse(t, "10.201.0.6/30"))
+		}),
+		insideDo("link down inside", func(_ *testing.T, h *netlink.Handle, l netlink.Link) error { return h.LinkSetDown(l) }),
+		insideDo("link added inside", func(_ *testing.T, h *netlink.Handle, _ netlink.Link) error {
+			return h.LinkAdd(veth("way-out"))
+		}),
+		{Name: "IPv6 on inside", Do: func(t *testing.T) {
+			within(t, "llm.0", func(*netlink.Handle) error { return sysctl{"ipv6/disable_ipv6", "0"}.write(inner) })
+		}},
+		{Name: "pin unmounted", Do: func(t *testing.T) { must(t, unix.Unmount("/run/cordon/netns/llm.0", unix.MNT_DETACH)) }},
+		{Name: "pin removed", Do: func(t *testing.T) { must(t, unpin("/run/cordon/netns/llm.0")) }},
+		{Name: "pin replaced by a link", Do: func(t *testing.T) {
+			must(t, unpin("/run/cordon/netns/llm.0"))
+			must(t, os.Symlink("/proc/1/ns/net", "/run/cordon/netns/llm.0"))
+		}},
+		{Name: "all pins unmounted", Do: func(t *testing.T) { must(t, unix.Unmount("/run/cordon/netns", unix.MNT_DETACH)) }},
+	}
+	for _, s := range hostSysctls("none") {
+		other := sysctl{s.name, map[string]string{"0": "1", "1": "0"}[s.value]}
+		list = append(list, enforcertest.Damage{Name: s.name, Do: func(t *testing.T) { must(t, other.write("c-llm.0")) }})
+	}
+	return append(list, enforcertest.Damage{Name: "forwarding off", Do: func(t *testing.T) {
+		must(t, sysctl{"ipv4/forwarding", "0"}.write("c-term-1.3"))
+	}})
+}
+
+func netlink10() netip.Prefix { return netip.MustParsePrefix("10.201.0.1/30") }
+
+func TestOnKernel(t *testing.T) {
+	kerneltest.Host(t)
+	enforcertest.Run(t, enforcertest.Harness{
+		Name: Name,
+		New: func(*testing.T) reconciler.Enforcer {
+			e, _ := real()
+			return e
+		},
+		Sets:    sets(),
+		Foreign: foreignLinks,
+		Damage:  damage(),
+		Steps:   20,
+	})
+	leavesNothing(t)
+}
+
+func leavesNothing(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/run/cordon/netns"); !os.IsNotExist(err) {
+		t.Errorf("the directory of pins is left behind: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	must(t, err)
+	if strings.Contains(string(mounts), "/run/cordon") {
+		t.Errorf("mounts are left behind:\n%s", mounts)
+	}
+}
+
+// foreignLinks makes links with names and marks that are almost cordon's.
+func foreignLinks(t *testing.T) func(*testing.T) {
+	aliases := map[string]string{"c-llm.5": "", "c-llm": "cordon", "c-ab.0": "cordon:network.x.1", "c-term-1.9": "not cordon:slot.term-1.9"}
+	for name, alias := range aliases {
+		must(t, netlink.LinkAdd(veth(name)))
+		l := byName(t, name)
+		if alias != "" {
+			must(t, netlink.LinkSetAlias(l, alias))
+		}
+		must(t, netlink.LinkSetUp(l))
+		t.Cleanup(func() { _ = netlink.LinkDel(l) })
+	}
+	must(t, netlink.AddrAdd(byName(t, "c-llm.5"), parse(t, "192.0.2.5/32")))
+	return func(t *testing.T) {
+		for name, alias := range aliases {
+			l := byName(t, name)
+			if l.Attrs().Alias != alias || l.Attrs().RawFlags&unix.IFF_UP == 0 {
+				t.Errorf("%s: alias %q flags %x", name, l.Attrs().Alias, l.Attrs().RawFlags)
+			}
+		}
+		addrs, err := netlink.AddrList(byName(t, "c-llm.5"), netlink.FAMILY_V4)
+		must(t, err)
+		if len(addrs) != 1 {
+			t.Errorf("addresses of c-llm.5: %v", addrs)
+		}
+	}
+}
+
+func create(t testing.TB, e *Enforcer, n specs.Network, i int) error {
+	t.Helper()
+	s := desired(n, i)
+	t.Cleanup(func() { _ = e.Apply(context.Background(), reconciler.Change{Before: s}) })
+	return e.Apply(context.Background(), reconciler.Change{After: s})
+}
+
+func desired(n specs.Network, i int) Slot {
+	h, s := n.SlotAddrs(i)
+	return Slot{Network: n.Name, Number: i, Host: h, Session: s, Egress: n.Egress}
+}
+
+func TestForeignLinkOfOurName(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	must(t, netlink.LinkAdd(veth("c-llm.0")))
+	index := byName(t, "c-llm.0").Attrs().Index
+	t.Cleanup(func() { _ = netlink.LinkDel(byName(t, "c-llm.0")) })
+	err := create(t, e, sets()[0].Networks[0], 0)
+	if err == nil || !strings.Contains(err.Error(), "c-llm.0") {
+		t.Fatalf("a link of the name exists: %v", err)
+	}
+	if byName(t, "c-llm.0").Attrs().Index != index {
+		t.Error("it was replaced")
+	}
+}
+
+func TestPoolInUse(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	must(t, netlink.LinkAdd(veth("lan")))
+	l := byName(t, "lan")
+	t.Cleanup(func() { _ = netlink.LinkDel(l) })
+	must(t, netlink.AddrAdd(l, parse(t, "10.201.0.200/16")))
+	must(t, netlink.LinkSetUp(l))
+	err := create(t, e, sets()[0].Networks[0], 0)
+	if err == nil || !strings.Contains(err.Error(), "10.201.0.0/16 dev lan") {
+		t.Fatalf("the host has a route into the pool: %v", err)
+	}
+}
+
+// A run killed between making the pair and marking it leaves a link of our
+// name without mark; the pinned namespace shows whose it is.
+func TestUnmarkedEndOfOurs(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	n := sets()[0].Networks[0]
+	must(t, create(t, e, n, 0))
+	must(t, netlink.LinkSetAlias(byName(t, "c-llm.0"), ""))
+	if err := create(t, e, n, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The first thread's namespace is what /proc/self and /proc/net show.
+func TestFirstThreadStays(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	before, err := os.Readlink("/proc/self/ns/net")
+	must(t, err)
+	for i := range 20 {
+		must(t, create(t, e, sets()[0].Networks[0], i))
+		_, err := e.Read(context.Background())
+		must(t, err)
+	}
+	if after, err := os.Readlink("/proc/self/ns/net"); err != nil || after != before {
+		t.Errorf("the first thread is in %s, not %s: %v", after, before, err)
+	}
+	// The threads that were thrown away may take a moment to end.
+	var strays []string
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); runtime.Gosched() {
+		if strays = threadsElsewhere(t, before); len(strays) == 0 {
+			return
+		}
+	}
+	t.Errorf("threads stay in other namespaces: %v", strays)
+}
+
+func threadsElsewhere(t *testing.T, home string) []string {
+	paths, err := filepath.Glob("/proc/self/task/*/ns/net")
+	must(t, err)
+	return slices.DeleteFunc(paths, func(p string) bool {
+		ns, err := os.Readlink(p)
+		return err != nil || ns == home
+	})
+}
+
+func TestReadPartIsRead(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	n := sets()[0].Networks[0]
+	for i := range 3 {
+		must(t, create(t, e, n, i))
+	}
+	must(t, netlink.AddrAdd(byName(t, "c-llm.1"), parse(t, "192.0.2.1/32")))
+	all, err := e.Read(context.Background())
+	must(t, err)
+	part, err := e.ReadPart(context.Background(), []reconciler.Addr{Addr("llm", 1), Addr("llm", 9)})
+	must(t, err)
+	if len(part) != 1 || fmt.Sprint(part[0]) != fmt.Sprint(all[1]) {
+		t.Errorf("part %v, whole %v", part, all)
+	}
+	if d := part[0].(Slot).Drift; len(d) != 1 {
+		t.Errorf("drift %q", d)
+	}
+}
