@@ -35,12 +35,19 @@ type Range struct {
 }
 
 // Secret says where a credential is found at the moment of use. Exactly one
-// of File and Env is set. The value itself is in no Set.
+// of File, Env, Command, Systemd and Vault is set. The value itself is in no Set.
 type Secret struct {
-	Range Range  `json:"-"`
-	Name  string `json:"name"`
-	File  string `json:"file,omitempty"` // absolute path; one trailing newline is not part of the secret
-	Env   string `json:"env,omitempty"`  // name of a variable of cordon's own environment
+	Range   Range        `json:"-"`
+	Name    string       `json:"name"`
+	File    string       `json:"file,omitempty"`    // absolute path; one trailing newline is not part of the secret
+	Env     string       `json:"env,omitempty"`     // name of a variable of cordon's own environment
+	Command []string     `json:"command,omitempty"` // argv, absolute path first; its standard output is the secret
+	Systemd string       `json:"systemd,omitempty"` // name of a credential of cordon's own unit, see systemd.exec(5) LoadCredential=
+	Vault   *VaultSecret `json:"vault,omitempty"`
+
+	// TTL is for how long what a Command or Vault said is used again; 5
+	// minutes when not declared.
+	TTL time.Duration `json:"ttl,omitempty"`
 }
 
 // Environment is what of the caller's environment reaches a session: names
@@ -60,9 +67,17 @@ type Proxy struct {
 	Port     int               `json:"port"` // TCP, 1 to 65535
 	Upstream string            `json:"upstream"`
 	Inject   map[string]string `json:"inject,omitempty"` // header → name of a secret
-	Paths    []string          `json:"paths,omitempty"`
+	Paths    []string          `json:"paths,omitempty"` // of Upstream, see [Upstream.Paths]
 	Token    *Token            `json:"token,omitempty"`
 	Limit    *ProxyLimit       `json:"limit,omitempty"`
+
+	// More upstreams, in the order declared: those of one kind and path stand
+	// in for each other. Upstream, Inject and Paths above are the first one,
+	// of the kind "anthropic", written short.
+	Upstreams []Upstream  `json:"upstreams,omitempty"`
+	Policy    *BodyPolicy `json:"policy,omitempty"` // nil: the strictest but for models and max_tokens, of which all are allowed
+	Budgets   []Budget    `json:"budgets,omitempty"`
+	Prices    []Price     `json:"prices,omitempty"`
 }
 
 // Token is how a proxy's session tokens look and how long they live.
