@@ -26,7 +26,7 @@ if [ -z "${CORDON_THROWAWAY:-}" ]; then
 		echo "$0: must be root, to make namespaces" >&2
 		exit 1
 	fi
-	export CORDON_THROWAWAY=1 CORDON_CGROUP_PARENT="cordon-throwaway-$$"
+	export CORDON_THROWAWAY=1 CORDON_CGROUP_PARENT="cordon-throwaway-$$-host"
 	status=0
 	unshare --mount --net --pid --uts --ipc --fork --kill-child --mount-proc "$0" "$@" || status=$?
 	clean || status=1
