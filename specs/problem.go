@@ -15,8 +15,12 @@ type Problem struct {
 // unknown system call) was found when the value was read.
 func (s Set) Check() []Problem {
 	var c checker
+	c.secrets(s)
+	c.proxies(s)
 	c.networks(s)
+	c.seccomps(s)
 	c.sandboxes(s)
+	c.gateways(s)
 	c.projects(s)
 	return c.sorted()
 }

@@ -1,0 +1,218 @@
+package hcl
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// What is taken when an attribute is left out.
+const (
+	defaultTTL       = 4 * time.Hour
+	defaultTmpfsSize = 64 << 20
+	defaultGrace     = 10 * time.Second
+	defaultErrno     = "EPERM"
+	defaultSignal    = "TERM"
+)
+
+// maxCount bounds numbers of things; it is that of processes in Linux
+// (PID_MAX_LIMIT).
+const maxCount = 4_194_304
+
+func readSecret(b body, name string) specs.Secret {
+	s := specs.Secret{Range: rangeOf(b.header), Name: name, File: b.place("file"), Env: b.place("env")}
+	file, env := b.attribute("file"), b.attribute("env")
+	switch {
+	case file != nil && env != nil:
+		b.e.error(env.NameRange, b.what+" has both file and env", "A secret comes from one place: leave one of the two out.")
+	case file == nil && env == nil:
+		b.e.error(b.header, b.what+" has neither file nor env", `Say where it is found: file = "/etc/cordon/secrets/NAME", or env = "NAME" for a variable of cordon's own environment.`)
+	case env != nil && s.Env != "" && !validEnvName(s.Env):
+		b.bad(env.Expr.Range(), "env", fmt.Sprintf("%q can't be the name of an environment variable.", s.Env))
+	}
+	return s
+}
+
+// place returns a string that may come from a sensitive variable: only where
+// a secret is found may do so.
+func (b body) place(name string) string {
+	a := b.attribute(name)
+	if a == nil {
+		return ""
+	}
+	v, ok := b.evaluate(a)
+	if !ok {
+		return ""
+	}
+	v, _ = v.UnmarkDeep()
+	text, isText := "", v.Type() == cty.String
+	if isText {
+		text = v.AsString()
+	}
+	if !isText || text == "" || strings.ContainsRune(text, 0) {
+		b.bad(a.Expr.Range(), name, "A string is required that is not empty.")
+		return ""
+	}
+	return text
+}
+
+func readEnvironment(b body, name string) specs.Environment {
+	e := specs.Environment{Range: rangeOf(b.header), Name: name, Allow: set(parsedList(b, "allow", `["PATH", "LC_*"]`, parseEnvPattern))}
+	for key, value := range b.templateMap("set") {
+		if !validEnvName(key) {
+			b.bad(valueRange(b.attribute("set").Expr, key), "set", fmt.Sprintf("%q can't be the name of an environment variable.", key))
+			continue
+		}
+		if e.Set == nil {
+			e.Set = map[string]specs.Template{}
+		}
+		e.Set[key] = value
+	}
+	return e
+}
+
+func validEnvName(s string) bool {
+	return s != "" && !strings.ContainsAny(s, "=\x00")
+}
+
+func parseEnvPattern(s string) (string, error) {
+	name := strings.TrimSuffix(s, "*")
+	if s == "" || strings.ContainsAny(name, "=\x00*") {
+		return "", fmt.Errorf(`%q is not a name; write a name like "TERM", or its beginning like "LC_*"`, s)
+	}
+	return s, nil
+}
+
+func readProxy(b body, name string) specs.Proxy {
+	p := specs.Proxy{
+		Range:    rangeOf(b.header),
+		Name:     name,
+		Port:     b.port("port"),
+		Upstream: parsed(b, "upstream", "", parseUpstream),
+		Inject:   b.refMap("inject", "secret"),
+		Paths:    set(parsedList(b, "paths", `["/v1/messages"]`, parseURLPath)),
+	}
+	if t, ok := b.inner("token"); ok {
+		p.Token = &specs.Token{Prefix: t.string("prefix"), TTL: t.duration("ttl", defaultTTL)}
+	}
+	if l, ok := b.inner("limit"); ok {
+		p.Limit = &specs.ProxyLimit{
+			RequestsPerMinute: l.int("requests_per_minute", 1, maxCount, 0),
+			Concurrent:        l.int("concurrent", 1, maxCount, 0),
+			Body:              l.size("body", 0),
+		}
+	}
+	return p
+}
+
+func parseUpstream(s string) (string, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		return "", fmt.Errorf(`%q is not the address of a server; write it like "https://api.example.com"`, s)
+	case u.User != nil:
+		return "", fmt.Errorf("a user or password in it would be shown; use inject with a secret")
+	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
+		return "", fmt.Errorf("it is a server only; write %q, and what may be asked of it under paths", u.Scheme+"://"+u.Host)
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+func parseURLPath(s string) (string, error) {
+	u, err := url.ParseRequestURI(s)
+	if err != nil || !strings.HasPrefix(s, "/") || u.Path != s || u.JoinPath().Path != s {
+		return "", fmt.Errorf(`%q is not the exact path of a request; write it like "/v1/messages"`, s)
+	}
+	return s, nil
+}
+
+func readNetwork(b body, name string) specs.Network {
+	n := specs.Network{
+		Range:    rangeOf(b.header),
+		Name:     name,
+		Pool:     parsed(b, "pool", netip.Prefix{}, parsePool),
+		Allow:    b.refs("allow", "proxy"),
+		Egress:   b.enum("egress", specs.EgressNone, specs.EgressInternet),
+		Deny:     parsedList(b, "deny", `["10.0.0.0/8"]`, parsePrefix),
+		Fallback: b.enum("fallback", specs.FallbackRefuse, specs.FallbackIsolated),
+		Warm:     b.int("warm", 0, specs.MaxSlots, 0),
+		Publish:  b.bool("publish"),
+	}
+	slices.Sort(n.Allow)
+	slices.SortFunc(n.Deny, netip.Prefix.Compare)
+	if len(n.Deny) == 0 {
+		n.Deny = nil
+	}
+	return n
+}
+
+func parsePool(s string) (netip.Prefix, error) {
+	p, err := parsePrefix(s)
+	if err == nil && !p.Addr().Is4() {
+		return netip.Prefix{}, fmt.Errorf(`%q is IPv6; slots have IPv4 addresses, so write a pool like "10.202.0.0/16"`, s)
+	}
+	return p, err
+}
+
+func readSeccomp(b body, name string) specs.Seccomp {
+	return specs.Seccomp{
+		Range: rangeOf(b.header),
+		Name:  name,
+		Base:  b.enum("base", "container"),
+		Deny:  set(parsedList(b, "deny", `["ptrace"]`, parseSyscall)),
+		Allow: set(parsedList(b, "allow", `["ptrace"]`, parseSyscall)),
+		Errno: parsed(b, "errno", defaultErrno, parseErrno),
+		Log:   b.bool("log"),
+	}
+}
+
+func readDatabase(b body, name string) specs.Database {
+	return specs.Database{Range: rangeOf(b.header), Name: name, Connection: b.ref("connection", "secret")}
+}
+
+func readGateway(b body, name string) specs.Gateway {
+	g := specs.Gateway{
+		Range:    rangeOf(b.header),
+		Name:     name,
+		Listen:   parsed(b, "listen", "", parseListen),
+		Database: b.ref("database", "database"),
+		Keys:     b.ref("keys", "secret"),
+	}
+	if c, ok := b.inner("console"); ok {
+		g.Console = &specs.Console{
+			Deny:     set(parsedList(c, "deny", `["copy", "grant"]`, oneOf("class of statements", consoleClasses()))),
+			Timeout:  c.duration("timeout", 0),
+			RowLimit: c.int("row_limit", 1, 1<<31-1, 0),
+		}
+	}
+	return g
+}
+
+// consoleClasses are the classes of statements that a console can refuse.
+func consoleClasses() []string {
+	return []string{"copy", "grant", "revoke", "system_catalogs", "other_schemas"}
+}
+
+func parseListen(s string) (string, error) {
+	a, err := netip.ParseAddrPort(s)
+	if err != nil || a.Port() == 0 {
+		return "", fmt.Errorf(`%q is not an address with a port; write it like "127.0.0.1:54321"`, s)
+	}
+	return a.String(), nil
+}
+
+// set sorts a list whose order has no meaning; an empty one is nil.
+func set(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	slices.Sort(list)
+	return list
+}

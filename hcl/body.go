@@ -1,0 +1,321 @@
+package hcl
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+	"time"
+
+	hcllib "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// body reads the attributes of one block. layers are its own body and, for
+// what extends another, those of its bases, the nearest first.
+//
+// The methods that return a value return the zero value, or the default they
+// were given, when the attribute is left out, is null or has an error; errors
+// are reported.
+type body struct {
+	e      *evaluator
+	scope  *scope
+	what   string // in messages: network "llm-only"
+	header hcllib.Range
+	layers []*hclsyntax.Body
+}
+
+// attribute returns the own attribute or else the nearest base's.
+func (b body) attribute(name string) *hclsyntax.Attribute {
+	for _, l := range b.layers {
+		if a := l.Attributes[name]; a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// attributes returns all there are of that name, the farthest base's first.
+func (b body) attributes(name string) []*hclsyntax.Attribute {
+	var all []*hclsyntax.Attribute
+	for _, l := range slices.Backward(b.layers) {
+		if a := l.Attributes[name]; a != nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+func (b body) bad(at hcllib.Range, name, detail string) {
+	b.e.error(at, fmt.Sprintf("bad %s in %s", name, b.what), sentence(detail))
+}
+
+// evaluate returns the value of an attribute that may be shown and is not null.
+func (b body) evaluate(a *hclsyntax.Attribute) (cty.Value, bool) {
+	v, ok := b.e.value(a.Expr, b.scope)
+	if !ok || v.IsNull() {
+		return v, false
+	}
+	return v, true
+}
+
+// shown tells whether v may be shown, and reports it if not.
+func (b body) shown(v cty.Value, at hcllib.Range) bool {
+	from := hiddenOf(v)
+	if from == "" {
+		return true
+	}
+	b.e.error(at, fmt.Sprintf("%s would be shown", from), hiddenHint(from))
+	return false
+}
+
+// scalar returns the value of an attribute of a primitive type.
+func (b body) scalar(name string, want cty.Type) (cty.Value, *hclsyntax.Attribute, bool) {
+	a := b.attribute(name)
+	if a == nil {
+		return cty.NilVal, nil, false
+	}
+	v, ok := b.evaluate(a)
+	if !ok || !b.shown(v, a.Expr.Range()) {
+		return v, a, false
+	}
+	if v.Type() != want {
+		b.bad(a.Expr.Range(), name, fmt.Sprintf("A %s is required; this is %s.", want.FriendlyName(), typeName(v)))
+		return v, a, false
+	}
+	return v, a, true
+}
+
+func (b body) string(name string) string {
+	v, _, ok := b.scalar(name, cty.String)
+	if !ok {
+		return ""
+	}
+	return v.AsString()
+}
+
+// parsed returns what parse makes of a string, or def.
+func parsed[T any](b body, name string, def T, parse func(string) (T, error)) T {
+	v, a, ok := b.scalar(name, cty.String)
+	if !ok {
+		return def
+	}
+	got, err := parse(v.AsString())
+	if err != nil {
+		b.bad(a.Expr.Range(), name, err.Error())
+		return def
+	}
+	return got
+}
+
+// enum returns one of choices, the first of which is the default.
+func (b body) enum(name string, choices ...string) string {
+	return parsed(b, name, choices[0], oneOf(name, choices))
+}
+
+func oneOf(name string, choices []string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if slices.Contains(choices, s) {
+			return s, nil
+		}
+		return "", fmt.Errorf("%q is no %s. %s", s, name, didYouMean(s, choices))
+	}
+}
+
+func (b body) bool(name string) bool {
+	v, _, ok := b.scalar(name, cty.Bool)
+	return ok && v.True()
+}
+
+// int returns a whole number from low to high, or def.
+func (b body) int(name string, low, high, def int) int {
+	v, a, ok := b.scalar(name, cty.Number)
+	if !ok {
+		return def
+	}
+	n, exact := v.AsBigFloat().Int64()
+	if exact != big.Exact || n < int64(low) || n > int64(high) {
+		b.bad(a.Expr.Range(), name, fmt.Sprintf("A whole number from %d to %d is required.", low, high))
+		return def
+	}
+	return int(n)
+}
+
+func (b body) port(name string) int { return b.int(name, 1, 65535, 0) }
+
+// size returns bytes: a number is taken as bytes too.
+func (b body) size(name string, def int64) int64 {
+	a := b.attribute(name)
+	if a == nil {
+		return def
+	}
+	v, ok := b.evaluate(a)
+	if ok && v.Type() == cty.Number {
+		return int64(b.int(name, 1, 1<<62, int(def)))
+	}
+	return parsed(b, name, def, parseSize)
+}
+
+func (b body) percent(name string) int { return parsed(b, name, 0, parsePercent) }
+
+func (b body) duration(name string, def time.Duration) time.Duration {
+	return parsed(b, name, def, parseDuration)
+}
+
+func (b body) prefix(name string) netip.Prefix {
+	return parsed(b, name, netip.Prefix{}, parsePrefix)
+}
+
+// element is an element of a list, with where it is written if that is known.
+type element struct {
+	value cty.Value
+	at    hcllib.Range
+}
+
+// elements returns those of a list attribute, bases first. given is false if
+// the attribute is nowhere given.
+func (b body) elements(name, example string) (all []element, given bool) {
+	for _, a := range b.attributes(name) {
+		v, ok := b.evaluate(a)
+		if !ok {
+			continue
+		}
+		given = true
+		all = append(all, b.elementsOf(a.Expr, v, name, example)...)
+	}
+	return all, given
+}
+
+func (b body) elementsOf(expr hclsyntax.Expression, v cty.Value, name, example string) []element {
+	if v.IsMarked() {
+		b.shown(v, expr.Range())
+		return nil
+	}
+	if t := v.Type(); !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+		b.bad(expr.Range(), name, fmt.Sprintf("A list is required, such as %s; this is %s.", example, typeName(v)))
+		return nil
+	}
+	tuple, _ := expr.(*hclsyntax.TupleConsExpr)
+	var list []element
+	for it := v.ElementIterator(); it.Next(); {
+		_, item := it.Element()
+		at := expr.Range()
+		if tuple != nil && len(tuple.Exprs) > len(list) {
+			at = tuple.Exprs[len(list)].Range()
+		}
+		list = append(list, element{item, at})
+	}
+	return list
+}
+
+// parsedList returns what parse makes of the elements, each once, in the
+// order given. It is nil if the attribute is left out and not nil if it is
+// given.
+func parsedList[T comparable](b body, name, example string, parse func(string) (T, error)) []T {
+	elements, given := b.elements(name, example)
+	if !given {
+		return nil
+	}
+	list := []T{}
+	for _, el := range elements {
+		if !b.shown(el.value, el.at) {
+			continue
+		}
+		if el.value.IsNull() || el.value.Type() != cty.String {
+			b.bad(el.at, name, fmt.Sprintf("Each element must be a string, as in %s; this is %s.", example, typeName(el.value)))
+			continue
+		}
+		got, err := parse(el.value.AsString())
+		if err != nil {
+			b.bad(el.at, name, err.Error())
+			continue
+		}
+		if !slices.Contains(list, got) {
+			list = append(list, got)
+		}
+	}
+	return list
+}
+
+func asIs(s string) (string, error) { return s, nil }
+
+// strings returns a list of strings, each once.
+func (b body) strings(name, example string) []string {
+	return parsedList(b, name, example, asIs)
+}
+
+// inner returns the block of that kind within, merged with those of the
+// bases; ok is false if there is none.
+func (b body) inner(kind string) (in body, ok bool) {
+	in = body{e: b.e, scope: b.scope, what: kind + " in " + b.what}
+	for _, l := range b.layers {
+		for _, block := range l.Blocks {
+			if block.Type != kind {
+				continue
+			}
+			if len(in.layers) == 0 {
+				in.header = block.DefRange()
+			}
+			in.layers = append(in.layers, block.Body)
+			break
+		}
+	}
+	return in, len(in.layers) > 0
+}
+
+// labelled returns the blocks of that kind within by label, in the order of
+// the bases and the files, each merged with those of the bases that have the
+// same label.
+func (b body) labelled(kind string) (labels []string, blocks map[string]body) {
+	blocks = map[string]body{}
+	for i := range b.layers {
+		base := b.layers[len(b.layers)-1-i]
+		for _, block := range base.Blocks {
+			if block.Type != kind || len(block.Labels) != 1 {
+				continue
+			}
+			label := block.Labels[0]
+			in, seen := blocks[label]
+			if !seen {
+				labels = append(labels, label)
+				in = body{e: b.e, scope: b.scope, what: fmt.Sprintf("%s %q in %s", kind, label, b.what)}
+			}
+			in.header = block.DefRange()
+			in.layers = append([]*hclsyntax.Body{block.Body}, in.layers...)
+			blocks[label] = in
+		}
+	}
+	return labels, blocks
+}
+
+// typeName says what a value is, in words of the files.
+func typeName(v cty.Value) string {
+	t := v.Type()
+	switch {
+	case v.IsNull():
+		return "null"
+	case t == refType:
+		u, _ := v.Unmark()
+		return "a reference to " + u.EncapsulatedValue().(*ref).String() //nolint:forcetypeassert // by its type
+	case t.IsTupleType(), t.IsListType(), t.IsSetType():
+		return "a list"
+	case t.IsObjectType(), t.IsMapType():
+		return "a map"
+	}
+	return "a " + t.FriendlyName()
+}
+
+// sentence gives a detail its capital and full stop.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	if c := s[0]; c >= 'a' && c <= 'z' {
+		s = string(c-'a'+'A') + s[1:]
+	}
+	if last := s[len(s)-1]; last != '.' && last != '?' {
+		s += "."
+	}
+	return s
+}

@@ -1,0 +1,149 @@
+package hcl
+
+import (
+	"fmt"
+
+	hcllib "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// maxNesting bounds how deep expressions and blocks may be nested. The
+// parser and the evaluation recurse, and a stack that overflows ends the
+// process.
+const maxNesting = 250
+
+// block is a block at the top of a file.
+type block struct {
+	syntax *hclsyntax.Block
+	body   *hclsyntax.Body
+	kind   string
+	label  string // "" if the kind has none
+}
+
+func (b *block) address() string {
+	if b.label == "" {
+		return b.kind
+	}
+	return b.kind + "." + b.label
+}
+
+// parseSource checks and parses one file. What it declares goes to n; of a
+// file with a syntax error that is only the names, so that they can still be
+// referred to.
+func parseSource(f File, n *namespace, r *reporter) *source {
+	s := &source{name: f.Name, bytes: f.Bytes}
+	body, tokens := parseBytes(s, r)
+	if tokens == nil {
+		n.incomplete = true
+	}
+	if body == nil {
+		n.scanNames(tokens)
+		return s
+	}
+	for _, a := range sortedAttributes(body) {
+		r.error(a.NameRange, fmt.Sprintf("attribute %q outside of any block", a.Name),
+			"At the top of a file there are blocks only. "+valuesHint(a.Name))
+	}
+	for _, b := range body.Blocks {
+		if added := n.add(b, r); added != nil {
+			s.blocks = append(s.blocks, added)
+		}
+	}
+	return s
+}
+
+func valuesHint(name string) string {
+	return fmt.Sprintf("A value of your own goes into locals { %s = … }; values of variables go into a file that is named with --var-file.", name)
+}
+
+// parseBytes parses s unless it is not UTF-8 (then there are no tokens
+// either) or nested too deep. The body is nil if there was an error.
+func parseBytes(s *source, r *reporter) (*hclsyntax.Body, hclsyntax.Tokens) {
+	if at := invalidUTF8(s.bytes); at >= 0 {
+		r.report(Diagnostic{
+			Severity: Error, Summary: "not UTF-8", Range: s.rangeAt(at),
+			Detail: fmt.Sprintf("Byte 0x%02x at offset %d is not part of a UTF-8 character. Save the file in UTF-8.", s.bytes[at], at),
+		})
+		return nil, nil
+	}
+	start := hcllib.Pos{Line: 1, Column: 1}
+	tokens, _ := hclsyntax.LexConfig(s.bytes, s.name, start)
+	if at := tooDeep(tokens); at != nil {
+		r.error(at.Range, "nested too deep", fmt.Sprintf("Blocks, brackets and operators may be nested %d deep.", maxNesting))
+		return nil, tokens
+	}
+	file, diags := hclsyntax.ParseConfig(s.bytes, s.name, start)
+	r.library(diags)
+	if diags.HasErrors() {
+		return nil, tokens
+	}
+	return file.Body.(*hclsyntax.Body), tokens //nolint:forcetypeassert // documented for ParseConfig
+}
+
+// tooDeep returns the token at which the depth of the syntax tree could
+// exceed maxNesting, or nil. An operator, an index and a template's control
+// count as a level until their expression ends, because chains of them make
+// deep trees as brackets do.
+func tooDeep(tokens hclsyntax.Tokens) *hclsyntax.Token {
+	type level struct {
+		closer hclsyntax.TokenType
+		chain  int
+	}
+	stack := []level{{closer: hclsyntax.TokenEOF}}
+	depth := 0
+	for i := range tokens {
+		t := tokens[i].Type
+		top := &stack[len(stack)-1]
+		switch {
+		case t == top.closer && len(stack) > 1:
+			depth -= 1 + top.chain
+			stack = stack[:len(stack)-1]
+			continue
+		case t == hclsyntax.TokenComma, t == hclsyntax.TokenNewline && (top.closer == hclsyntax.TokenCBrace || len(stack) == 1):
+			depth -= top.chain
+			top.chain = 0
+			continue
+		}
+		if chains(t) {
+			top.chain++
+			depth++
+		}
+		if closer, opens := closerOf(t); opens {
+			stack = append(stack, level{closer: closer})
+			depth++
+		}
+		if depth > maxNesting {
+			return &tokens[i]
+		}
+	}
+	return nil
+}
+
+func closerOf(t hclsyntax.TokenType) (hclsyntax.TokenType, bool) {
+	switch t {
+	case hclsyntax.TokenOBrace:
+		return hclsyntax.TokenCBrace, true
+	case hclsyntax.TokenOBrack:
+		return hclsyntax.TokenCBrack, true
+	case hclsyntax.TokenOParen:
+		return hclsyntax.TokenCParen, true
+	case hclsyntax.TokenOQuote:
+		return hclsyntax.TokenCQuote, true
+	case hclsyntax.TokenOHeredoc:
+		return hclsyntax.TokenCHeredoc, true
+	case hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		return hclsyntax.TokenTemplateSeqEnd, true
+	}
+	return hclsyntax.TokenNil, false
+}
+
+func chains(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenPercent,
+		hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenBang,
+		hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq,
+		hclsyntax.TokenQuestion, hclsyntax.TokenOBrack, hclsyntax.TokenTemplateControl:
+		return true
+	}
+	return false
+}

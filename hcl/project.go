@@ -1,0 +1,213 @@
+package hcl
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	hcllib "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// readProjects reads a project block: one project, or one for each element
+// of its for_each.
+func (l *loader) readProjects(b *block) []specs.Project {
+	a := b.body.Attributes["for_each"]
+	if a == nil {
+		return []specs.Project{l.readProject(b, &scope{})}
+	}
+	each, ok := l.forEach(b, a)
+	if !ok {
+		return nil
+	}
+	projects := make([]specs.Project, 0, len(each))
+	for _, sc := range each {
+		projects = append(projects, l.readProject(b, sc))
+	}
+	return projects
+}
+
+// forEach returns the scope of each element, sorted by key.
+func (l *loader) forEach(b *block, a *hclsyntax.Attribute) ([]*scope, bool) {
+	x := body{e: l.evaluator, what: b.what()}
+	at := a.Expr.Range()
+	v, ok := l.value(a.Expr, nil)
+	if !ok {
+		return nil, false
+	}
+	if v.IsMarked() {
+		x.shown(v, at)
+		return nil, false
+	}
+	t := v.Type()
+	switch {
+	case v.IsNull():
+		x.bad(at, "for_each", "It is null; an empty set, toset([]), makes no project.")
+		return nil, false
+	case t.IsTupleType() || t.IsListType():
+		x.bad(at, "for_each", "A list has an order and may have duplicates; write toset([…]).")
+		return nil, false
+	case !t.IsSetType() && !t.IsMapType() && !t.IsObjectType():
+		x.bad(at, "for_each", fmt.Sprintf("A map or a set of strings is required; this is %s.", typeName(v)))
+		return nil, false
+	}
+	var scopes []*scope
+	for it := v.ElementIterator(); it.Next(); {
+		key, value := it.Element()
+		if t.IsSetType() {
+			key = value
+		}
+		if !x.shown(key, at) {
+			return nil, false
+		}
+		if key.IsNull() || key.Type() != cty.String {
+			x.bad(at, "for_each", fmt.Sprintf("Its keys must be strings; this is %s.", typeName(key)))
+			return nil, false
+		}
+		scopes = append(scopes, &scope{key: key, value: value})
+	}
+	return scopes, true
+}
+
+func (l *loader) readProject(b *block, sc *scope) specs.Project {
+	x := body{e: l.evaluator, scope: sc, what: b.what(), header: b.syntax.DefRange(), layers: []*hclsyntax.Body{b.body}}
+	p := specs.Project{Range: rangeOf(x.header), Name: l.projectName(x, b, sc)}
+	sc.project = map[string]cty.Value{"name": known(p.Name)}
+	p.Directory = x.string("directory")
+	sc.project["directory"] = known(p.Directory)
+	p.User = x.string("user")
+	if x.attribute("user") != nil {
+		sc.project["user"] = known(p.User)
+	}
+	p.Sandboxes = x.refs("sandboxes", "sandbox")
+	slices.Sort(p.Sandboxes)
+	p.Operators = set(parsedList(x, "operators", `["group:shop"]`, parseOperator))
+	if g, ok := x.inner("git"); ok {
+		p.Git = &specs.Git{Range: rangeOf(g.header), Remote: parsed(g, "remote", "", parseRemote), Credential: g.ref("credential", "secret")}
+		l.locatable(g)
+	}
+	if s, ok := x.inner("schema"); ok {
+		p.Schema = l.readSchema(s)
+	}
+	if d, ok := x.inner("dev_server"); ok {
+		p.DevServer = l.readDevServer(d)
+	}
+	if v, ok := x.inner("preview"); ok {
+		p.Preview = &specs.Preview{Range: rangeOf(v.header), Image: v.string("image"), Directory: v.string("directory"), Port: v.port("port")}
+		l.locatable(v)
+	}
+	l.locatable(x)
+	return p
+}
+
+// projectName is the label, or what name says, or LABEL-KEY of a for_each.
+func (l *loader) projectName(x body, b *block, sc *scope) string {
+	name, at := b.label, b.syntax.LabelRanges[0]
+	if sc.key != cty.NilVal {
+		name = b.label + "-" + sc.key.AsString()
+	}
+	if a := x.attribute("name"); a != nil {
+		if name = x.string("name"); name == "" {
+			if v, ok := l.value(a.Expr, sc); ok && !v.IsNull() && v.Type() == cty.String && !v.IsMarked() {
+				x.bad(a.Expr.Range(), "name", "It is empty.")
+			}
+			return ""
+		}
+		at = a.Expr.Range()
+	}
+	if !validProjectName(name) {
+		l.badProjectName(x, name, at)
+		return ""
+	}
+	return name
+}
+
+// validProjectName also takes names that begin with a digit: nothing refers
+// to a project, and keys of a for_each are often numbers.
+func validProjectName(s string) bool {
+	return validName(s) || validName("a"+s) && s != "" && s[0] <= '9' && s[0] >= '0'
+}
+
+func (l *loader) badProjectName(x body, name string, at hcllib.Range) {
+	detail := "Names of projects are made of a-z, 0-9, _ and -, and begin with a letter or a digit."
+	if near := nearName(name); near != "" {
+		detail += fmt.Sprintf(" Did you mean %q?", near)
+	}
+	l.error(at, fmt.Sprintf("project %q is not a usable name", name), detail)
+}
+
+// known is the value of an attribute that others may name; an unknown one if
+// it could not be had.
+func known(s string) cty.Value {
+	if s == "" {
+		return cty.UnknownVal(cty.String)
+	}
+	return cty.StringVal(s)
+}
+
+func parseOperator(s string) (string, error) {
+	kind, name, ok := strings.Cut(s, ":")
+	if !ok || name == "" || kind != "user" && kind != "group" {
+		return "", fmt.Errorf(`%q is not "user:NAME" or "group:NAME"`, s)
+	}
+	return s, nil
+}
+
+func parseRemote(s string) (string, error) {
+	_, host, ok := strings.Cut(s, "://")
+	host, _, _ = strings.Cut(host, "/")
+	switch {
+	case strings.ContainsAny(s, " \t\n\x00") || strings.HasPrefix(s, "-") || s == "":
+		return "", fmt.Errorf("%q is not the address of a repository", s)
+	case ok && strings.Contains(host, "@") && strings.Contains(host[:strings.LastIndex(host, "@")], ":"):
+		return "", fmt.Errorf("a password in the address would be shown; use credential with a secret")
+	}
+	return s, nil
+}
+
+func (l *loader) readSchema(b body) *specs.Schema {
+	s := &specs.Schema{Range: rangeOf(b.header), Database: b.ref("database", "database"), OwnerColumn: b.string("owner_column")}
+	_, tables := b.labelled("table")
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		t := tables[name]
+		s.Tables = append(s.Tables, specs.TableAccess{
+			Range:         rangeOf(t.header),
+			Name:          name,
+			Anonymous:     commands(t, "anonymous"),
+			Authenticated: commands(t, "authenticated"),
+			OwnerColumn:   t.string("owner_column"),
+		})
+		l.locatable(t)
+	}
+	l.locatable(b)
+	return s
+}
+
+// commands returns nil for what is not declared, a list that is not nil else.
+func commands(b body, name string) []string {
+	list := parsedList(b, name, `["select"]`, oneOf("command", specs.Commands()))
+	slices.Sort(list)
+	return list
+}
+
+func (l *loader) readDevServer(b body) *specs.DevServer {
+	d := &specs.DevServer{Range: rangeOf(b.header), Sandbox: b.ref("sandbox", "sandbox"), User: b.string("user"), Port: b.port("port")}
+	elements, _ := b.elements("command", `["npm", "run", "dev"]`)
+	for _, el := range elements {
+		if !b.shown(el.value, el.at) {
+			continue
+		}
+		text, ok := asText(el.value)
+		if !ok {
+			b.bad(el.at, "command", fmt.Sprintf("Text is required; this is %s.", typeName(el.value)))
+			continue
+		}
+		d.Command = append(d.Command, text)
+	}
+	l.locatable(b)
+	return d
+}
