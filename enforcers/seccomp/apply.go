@@ -1,0 +1,133 @@
+package seccomp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// fileMode is of both files: a filter is no secret.
+const fileMode = 0o644
+
+// record stands beside a filter.
+type record struct {
+	Policy Resource `json:"policy"`
+	SHA256 string   `json:"sha256"` // of the filter
+}
+
+// files are the paths of one filter. The dots before names can't occur in a
+// block's name: they mark what is not finished.
+type files struct{ filter, record, newFilter, newRecord string }
+
+func (e *Enforcer) files(name string) files {
+	filter := e.dir.Seccomp(name)
+	dir, base := filepath.Split(strings.TrimSuffix(filter, ".bpf"))
+	return files{
+		filter: filter, record: dir + base + ".json",
+		newFilter: dir + "." + base + ".bpf", newRecord: dir + "." + base + ".json",
+	}
+}
+
+// Apply implements [reconciler.Enforcer]. A file is replaced whole: who opens
+// it meanwhile has the old filter or the new one.
+func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var err error
+	if c.After == nil {
+		err = e.remove(nameOf(c.Addr()))
+	} else {
+		err = e.write(c.After)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Addr(), err)
+	}
+	return nil
+}
+
+func (e *Enforcer) write(want reconciler.Resource) error {
+	r, ok := want.(Resource)
+	if !ok {
+		return fmt.Errorf("%T is no filter", want)
+	}
+	if r.Log {
+		return errors.New("log = true can't be enforced: bubblewrap loads filters without SECCOMP_FILTER_FLAG_LOG, and without it the kernel logs no refused call; leave log out")
+	}
+	r.Drift = nil
+	m, err := native()
+	if err != nil {
+		return err
+	}
+	program, err := compile(r, m)
+	if err != nil {
+		return err
+	}
+	rec, err := json.Marshal(record{Policy: r, SHA256: digest(program)})
+	if err != nil {
+		return err
+	}
+	if _, err := e.dir.Make(filepath.Base(filepath.Dir(e.dir.Seccomp("")))); err != nil {
+		return err
+	}
+	f := e.files(r.Filter)
+	// Killed in between, the digest in the record is another's: that is drift.
+	if err := replace(f.newFilter, f.filter, program); err != nil {
+		return err
+	}
+	return replace(f.newRecord, f.record, rec)
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// replace writes content to tmp, whatever is there, and renames it to path.
+func replace(tmp, path string, content []byte) error {
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(fileMode), f.Close()) // by Chmod, for no umask holds it back
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return os.Rename(tmp, path)
+}
+
+func (e *Enforcer) remove(name string) error {
+	f := e.files(name)
+	for _, p := range []string{f.filter, f.record, f.newFilter, f.newRecord} {
+		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	dir := filepath.Dir(f.filter)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		return nil // the next removal tries again
+	}
+	return os.Remove(dir)
+}
+
+// nameOf is the inverse of [Addr].
+func nameOf(a reconciler.Addr) string {
+	name := strings.TrimPrefix(string(a), Name+".")
+	if s, err := strconv.Unquote(name); err == nil {
+		return s
+	}
+	return name
+}

@@ -1,0 +1,216 @@
+package seccomp
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	scmp "github.com/seccomp/libseccomp-golang"
+	"golang.org/x/sys/unix"
+)
+
+// maxNumber bounds the search for the end of the table of calls.
+const maxNumber = 1024
+
+// maxProgram is BPF_MAXINSNS of linux/bpf_common.h.
+const maxProgram = 4096
+
+// machine is an architecture that filters can be compiled for.
+type machine struct {
+	arch  scmp.ScmpArch
+	token uint32 // AUDIT_ARCH_…, linux/audit.h
+	ioctl uint32 // number of ioctl
+	x32   bool
+}
+
+// machineOf takes the name that Go has for it.
+func machineOf(goarch string) (machine, error) {
+	switch goarch {
+	case "amd64":
+		return machine{arch: scmp.ArchAMD64, token: unix.AUDIT_ARCH_X86_64, ioctl: 16, x32: true}, nil
+	case "arm64":
+		return machine{arch: scmp.ArchARM64, token: unix.AUDIT_ARCH_AARCH64, ioctl: 29}, nil
+	}
+	return machine{}, fmt.Errorf("filters can't be compiled for %s, only for amd64 and arm64", goarch)
+}
+
+// native is the host's machine.
+func native() (machine, error) { return machineOf(runtime.GOARCH) }
+
+// verdict is what a filter does with a call.
+type verdict struct {
+	errno      unix.Errno // 0: allowed
+	conditions []condition
+}
+
+// compile returns the program of a policy, the same for the same policy,
+// machine and library.
+func compile(r Resource, m machine) ([]byte, error) {
+	verdicts, err := r.verdicts(m)
+	if err != nil {
+		return nil, err
+	}
+	f, err := scmp.NewFilter(scmp.ActErrno.SetReturnCode(int16(unix.EPERM)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Release()
+	if err := only(f, m.arch); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(verdicts)) {
+		if err := addRule(f, name, verdicts[name]); err != nil {
+			return nil, fmt.Errorf("rule for %s: %w", name, err)
+		}
+	}
+	table, err := export(f)
+	if err != nil {
+		return nil, err
+	}
+	known := make([]bool, maxNumber)
+	for n := range known {
+		_, err := scmp.ScmpSyscall(n).GetNameByArch(m.arch)
+		known[n] = err == nil
+	}
+	gaps, last := spans(known)
+	program := append(encode(prelude(m, gaps, last, r.ioctls())), table...)
+	if len(program) > 8*maxProgram {
+		return nil, fmt.Errorf("the filter has %d instructions, the kernel takes %d", len(program)/8, maxProgram)
+	}
+	return program, nil
+}
+
+// verdicts decides for each call that m has: base, then allow, then deny.
+func (r Resource) verdicts(m machine) (map[string]verdict, error) {
+	errno, err := errnoOf(r.Errno)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Concat(r.Allow, r.Deny) {
+		if _, err := number(name, m); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]verdict{"ioctl": {}, "clone3": {errno: unix.ENOSYS}}
+	for _, name := range allowed() {
+		out[name] = verdict{}
+	}
+	for _, c := range conditions() {
+		out[c.Call] = verdict{conditions: append(out[c.Call].conditions, c)}
+	}
+	for _, name := range r.Allow {
+		out[name] = verdict{}
+	}
+	for _, name := range r.Deny {
+		if name != "clone3" {
+			out[name] = verdict{errno: errno}
+		}
+	}
+	maps.DeleteFunc(out, func(name string, _ verdict) bool {
+		n, err := number(name, m)
+		return err != nil || n < 0
+	})
+	return out, nil
+}
+
+// ioctls are the requests to refuse, unless a block says what becomes of all.
+func (r Resource) ioctls() []uint32 {
+	if slices.Contains(r.Allow, "ioctl") || slices.Contains(r.Deny, "ioctl") {
+		return nil
+	}
+	return refusedIoctls()
+}
+
+// number returns the call's number, below zero for one that only other
+// architectures have.
+func number(name string, m machine) (int, error) {
+	n, err := scmp.GetSyscallFromNameByArch(name, m.arch)
+	if err != nil {
+		major, minor, micro := scmp.GetLibraryVersion()
+		return 0, fmt.Errorf("%s: no system call that libseccomp %d.%d.%d knows", name, major, minor, micro)
+	}
+	return int(n), nil
+}
+
+func errnoOf(name string) (unix.Errno, error) {
+	for e := unix.Errno(1); e < 4096; e++ { // MAX_ERRNO
+		if unix.ErrnoName(e) == name {
+			return e, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: no such errno", name)
+}
+
+// only makes f one for arch, which kills calls of any other.
+func only(f *scmp.ScmpFilter, arch scmp.ScmpArch) error {
+	if err := f.SetBadArchAction(scmp.ActKillProcess); err != nil {
+		return fmt.Errorf("kill foreign architectures: %w", err)
+	}
+	host, err := scmp.GetNativeArch()
+	if err != nil || host == arch {
+		return err
+	}
+	if err := f.AddArch(arch); err != nil {
+		return err
+	}
+	return f.RemoveArch(host)
+}
+
+// addRule takes the number that the host has for the name, which the library
+// translates to that of the filter's architecture.
+func addRule(f *scmp.ScmpFilter, name string, v verdict) error {
+	call, err := scmp.GetSyscallFromName(name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case v.errno == unix.EPERM: // what the filter does anyway; the library refuses to say it twice
+		return nil
+	case v.errno != 0:
+		return f.AddRuleExact(call, scmp.ActErrno.SetReturnCode(int16(v.errno)))
+	case len(v.conditions) == 0:
+		return f.AddRuleExact(call, scmp.ActAllow)
+	}
+	for _, c := range v.conditions {
+		cond, err := scmp.MakeCondition(c.Arg, scmp.CompareMaskedEqual, c.Mask, c.Value)
+		if err != nil {
+			return err
+		}
+		if err := f.AddRuleConditionalExact(call, scmp.ActAllow, []scmp.ScmpCondition{cond}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// export returns f's program. The library writes to a descriptor; one in
+// memory needs no name.
+func export(f *scmp.ScmpFilter) ([]byte, error) {
+	fd, err := unix.MemfdCreate("filter", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), "filter")
+	defer file.Close()
+	if err := f.ExportBPF(file); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(file)
+}
+
+// join splits groups of names at white space.
+func join(groups ...string) []string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, strings.Fields(g)...)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,112 @@
+package seccomp
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Name is the first part of the enforcer's addresses.
+const Name = "seccomp"
+
+// Base is the only base there is.
+const Base = "container"
+
+// baseName names the filter that is the base as it is. A block can't have
+// this name.
+const baseName = Base + ".base"
+
+// Options is what an [Enforcer] needs.
+type Options struct {
+	Dir rundir.Dir
+	Log *slog.Logger // nil: nothing is logged
+}
+
+// Enforcer keeps the compiled filters. It implements [reconciler.Enforcer],
+// [reconciler.PartReader] and [reconciler.Examiner].
+type Enforcer struct {
+	dir rundir.Dir
+	log *slog.Logger
+}
+
+// New returns an Enforcer.
+func New(o Options) *Enforcer {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Enforcer{dir: o.Dir, log: o.Log}
+}
+
+// Resource is one filter: the policy, and what its file departs from it.
+type Resource struct {
+	Filter string   `json:"-"`               // name of the block, or of the base as it is
+	Base   string   `json:"base,omitempty"`  // "" only when not even that is known
+	Rules  string   `json:"rules,omitempty"` // digest of what this build means by the base
+	Deny   []string `json:"deny,omitempty"`  // sorted
+	Allow  []string `json:"allow,omitempty"` // sorted
+	Errno  string   `json:"errno,omitempty"` // name
+	Log    bool     `json:"log,omitempty"`
+	Drift  []string `json:"drift,omitempty"` // sorted; empty in what is desired
+}
+
+// Addr returns the address of the filter that a sandbox with this
+// [specs.Sandbox.Seccomp] needs; "" is the base as it is.
+func Addr(name string) reconciler.Addr {
+	if name == "" {
+		name = baseName
+	}
+	return reconciler.NewAddr(Name, name)
+}
+
+// Addr implements [reconciler.Resource].
+func (r Resource) Addr() reconciler.Addr { return Addr(r.Filter) }
+
+// Needs implements [reconciler.Resource].
+func (r Resource) Needs() []reconciler.Addr { return nil }
+
+// Desired implements [reconciler.Enforcer].
+func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
+	rules := rulesDigest()
+	var out []reconciler.Resource
+	for _, s := range set.Seccomps {
+		r, err := desired(s, rules)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Addr(s.Name), err)
+		}
+		out = append(out, r)
+	}
+	if slices.ContainsFunc(set.Sandboxes, func(s specs.Sandbox) bool { return s.Seccomp == "" }) {
+		r, err := desired(specs.Seccomp{Name: baseName, Base: Base}, rules)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Addr(""), err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func desired(s specs.Seccomp, rules string) (Resource, error) {
+	r := Resource{Filter: s.Name, Base: s.Base, Rules: rules, Deny: sorted(s.Deny), Allow: sorted(s.Allow), Errno: s.Errno, Log: s.Log}
+	if r.Errno == "" {
+		r.Errno = "EPERM"
+	}
+	if r.Base != Base {
+		return r, fmt.Errorf("there is no base %q, only %q", r.Base, Base)
+	}
+	for _, name := range r.Deny {
+		if slices.Contains(r.Allow, name) {
+			return r, fmt.Errorf("%s is both in deny and in allow", name)
+		}
+	}
+	return r, nil
+}
+
+func sorted(list []string) []string {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	return slices.Compact(out)
+}

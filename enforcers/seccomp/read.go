@@ -1,0 +1,139 @@
+package seccomp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// Read implements [reconciler.Enforcer]: every file in the directory of filters.
+func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Dir(e.dir.Seccomp("")))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, entry := range entries {
+		name := strings.TrimPrefix(entry.Name(), ".")
+		name = strings.TrimSuffix(strings.TrimSuffix(name, ".bpf"), ".json")
+		names[name] = true
+	}
+	return e.readNames(names)
+}
+
+// ReadPart implements [reconciler.PartReader].
+func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, a := range addrs {
+		names[nameOf(a)] = true
+	}
+	return e.readNames(names)
+}
+
+func (e *Enforcer) readNames(names map[string]bool) ([]reconciler.Resource, error) {
+	sorted := make([]string, 0, len(names))
+	for n := range names {
+		sorted = append(sorted, n)
+	}
+	slices.Sort(sorted)
+	var out []reconciler.Resource
+	for _, n := range sorted {
+		r, found, err := e.readFilter(n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Addr(n), err)
+		}
+		if found {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// readFilter compares one filter with its record.
+func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
+	f := e.files(name)
+	var drift []string
+	program, what, err := readFile(f.filter)
+	if err != nil {
+		return r, false, err
+	}
+	haveFilter := what != missing
+	drift = note(drift, "the filter", what)
+	text, what, err := readFile(f.record)
+	if err != nil {
+		return r, false, err
+	}
+	haveRecord := what != missing
+	drift = note(drift, "the record", what)
+	rec := record{}
+	if haveRecord {
+		if err := json.Unmarshal(text, &rec); err != nil {
+			drift, rec = append(drift, "the record can't be read: "+err.Error()), record{}
+		} else if haveFilter && rec.SHA256 != digest(program) {
+			drift = append(drift, "the filter is not the one that was compiled")
+		}
+	}
+	haveRest := false
+	for _, p := range []string{f.newFilter, f.newRecord} {
+		if _, err := os.Lstat(p); err == nil {
+			haveRest, drift = true, append(drift, filepath.Base(p)+" was left behind")
+		}
+	}
+	r = rec.Policy
+	r.Filter = name
+	slices.Sort(drift)
+	r.Drift = drift
+	return r, haveFilter || haveRecord || haveRest, nil
+}
+
+// missing is what [readFile] says of a file that is not there.
+const missing = "is missing"
+
+func note(drift []string, subject, what string) []string {
+	if what == "" {
+		return drift
+	}
+	return append(drift, subject+" "+what)
+}
+
+// readFile returns a file's content and what is wrong with it, if anything is.
+func readFile(path string) (content []byte, what string, err error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, missing, nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, "is no regular file", nil
+	}
+	if content, err = os.ReadFile(path); err != nil {
+		return nil, "", err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case info.Mode() != fileMode:
+		what = fmt.Sprintf("has mode %o, not %o", info.Mode().Perm(), os.FileMode(fileMode))
+	case ok && int(st.Uid) != os.Geteuid():
+		what = fmt.Sprintf("belongs to user %d", st.Uid)
+	}
+	return content, what, nil
+}

@@ -1,0 +1,341 @@
+package seccomp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
+	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/reconciler/enforcertest"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// childFilter names, in the environment of a re-executed test binary, the
+// filter that it loads and tries.
+const childFilter = "CORDON_TEST_FILTER"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childFilter); path != "" {
+		if err := child(path, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	kerneltest.Main(m)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConformance(t *testing.T) {
+	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+	sets := []specs.Set{
+		{
+			Seccomps: []specs.Seccomp{
+				{Name: "agent", Base: Base, Deny: []string{"ptrace", "keyctl"}, Errno: "EACCES"},
+				{Name: "other", Base: Base},
+			},
+			Sandboxes: []specs.Sandbox{{Name: "s"}},
+		},
+		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Allow: []string{"unshare", "mount", "clone"}}}},
+		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Deny: []string{"ptrace", "keyctl"}}}},
+		{Sandboxes: []specs.Sandbox{{Name: "s"}, {Name: "t", Seccomp: "agent"}}},
+	}
+	filter := run.Seccomp("agent")
+	sidecar := strings.TrimSuffix(filter, ".bpf") + ".json"
+	enforcertest.Run(t, enforcertest.Harness{
+		Name: Name,
+		New:  func(*testing.T) reconciler.Enforcer { return New(Options{Dir: run}) },
+		Sets: sets,
+		Foreign: func(t *testing.T) func(*testing.T) {
+			mine := filepath.Join(filepath.Dir(string(run)), "agent.bpf")
+			must(t, os.WriteFile(mine, []byte("x"), 0o600))
+			return func(t *testing.T) {
+				if b, err := os.ReadFile(mine); err != nil || string(b) != "x" {
+					t.Errorf("a foreign file was touched: %q, %v", b, err)
+				}
+			}
+		},
+		Damage: []enforcertest.Damage{
+			{Name: "a filter altered", Do: func(t *testing.T) {
+				b, err := os.ReadFile(filter)
+				must(t, err)
+				b[len(b)-1] ^= 1
+				must(t, os.WriteFile(filter, b, fileMode))
+			}},
+			{Name: "a filter emptied", Do: func(t *testing.T) { must(t, os.Truncate(filter, 0)) }},
+			{Name: "another's filter in its place", Do: func(t *testing.T) {
+				b, err := os.ReadFile(run.Seccomp("other"))
+				must(t, err)
+				must(t, os.WriteFile(filter, b, fileMode))
+			}},
+			{Name: "a filter removed", Do: func(t *testing.T) { must(t, os.Remove(filter)) }},
+			{Name: "the base removed", Do: func(t *testing.T) { must(t, os.Remove(run.Seccomp(""))) }},
+			{Name: "a record removed", Do: func(t *testing.T) { must(t, os.Remove(sidecar)) }},
+			{Name: "a record cut short", Do: func(t *testing.T) { must(t, os.Truncate(sidecar, 9)) }},
+			{Name: "both removed", Do: func(t *testing.T) { must(t, os.Remove(sidecar)); must(t, os.Remove(filter)) }},
+			{Name: "a filter that all may write", Do: func(t *testing.T) { must(t, os.Chmod(filter, 0o666)) }},
+			{Name: "a symbolic link in its place", Do: func(t *testing.T) {
+				must(t, os.Rename(filter, filepath.Join(filepath.Dir(string(run)), "away")))
+				must(t, os.Symlink("/dev/null", filter))
+			}},
+			{Name: "a file left behind", Do: func(t *testing.T) {
+				must(t, os.WriteFile(filepath.Join(filepath.Dir(filter), ".agent.bpf"), nil, 0o600))
+			}},
+		},
+	})
+}
+
+func TestDesired(t *testing.T) {
+	e := New(Options{Dir: "/nowhere"})
+	for _, tt := range []struct {
+		s    specs.Seccomp
+		want string
+	}{
+		{specs.Seccomp{Name: "a", Base: Base, Deny: []string{"mount"}, Allow: []string{"mount"}}, "seccomp.a: mount is both in deny and in allow"},
+		{specs.Seccomp{Name: "a", Base: "none"}, `seccomp.a: there is no base "none", only "container"`},
+	} {
+		if _, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{tt.s}}); err == nil || err.Error() != tt.want {
+			t.Errorf("%v, want %s", err, tt.want)
+		}
+	}
+	out, err := e.Desired(specs.Set{Sandboxes: []specs.Sandbox{{Name: "s"}}})
+	must(t, err)
+	if len(out) != 1 || out[0].Addr() != `seccomp."container.base"` || nameOf(out[0].Addr()) != "container.base" {
+		t.Errorf("the base as it is: %v", out)
+	}
+}
+
+func TestLogIsRefused(t *testing.T) {
+	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+	e := New(Options{Dir: run})
+	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "a", Base: Base, Log: true}}})
+	must(t, err)
+	err = e.Apply(context.Background(), reconciler.Change{After: out[0]})
+	if err == nil || !strings.HasPrefix(err.Error(), "seccomp.a: log = true can't be enforced") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(run.Seccomp("a")); !os.IsNotExist(err) {
+		t.Errorf("there is a filter all the same: %v", err)
+	}
+}
+
+func TestExamine(t *testing.T) {
+	for _, f := range New(Options{}).Examine(context.Background()) {
+		if f.Status != reconciler.OK {
+			t.Errorf("%s: %s", f.Subject, f.Text)
+		}
+	}
+	old := filepath.Join(t.TempDir(), "actions")
+	must(t, os.WriteFile(old, []byte("kill trap errno trace allow\n"), 0o600))
+	if f := kernel(old); f.Status != reconciler.Fail || !strings.Contains(f.Remedy, "kill_process") {
+		t.Errorf("an old kernel: %+v", f)
+	}
+}
+
+// filterFile applies one block and returns its file.
+func filterFile(t *testing.T, s specs.Seccomp) string {
+	t.Helper()
+	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+	e := New(Options{Dir: run})
+	s.Name, s.Base = "x", Base
+	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{s}})
+	must(t, err)
+	must(t, e.Apply(context.Background(), reconciler.Change{After: out[0]}))
+	return run.Seccomp("x")
+}
+
+// try is one call made for real under a filter.
+type try struct {
+	Name string
+	Nr   uintptr
+	Args [6]uintptr
+}
+
+// child loads the filter and makes the calls, printing the errno of each.
+func child(path string, args []string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var tries []try
+	if err := json.Unmarshal([]byte(args[0]), &tries); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	prog := unix.SockFprog{Len: uint16(len(b) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&b[0]))}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); errno != 0 {
+		return fmt.Errorf("load: %w", errno)
+	}
+	for _, c := range tries {
+		_, _, errno := unix.RawSyscall6(c.Nr, c.Args[0], c.Args[1], c.Args[2], c.Args[3], c.Args[4], c.Args[5])
+		fmt.Printf("%s=%s\n", c.Name, unix.ErrnoName(errno))
+	}
+	return nil
+}
+
+func inChild(t *testing.T, filter string, tries ...try) (map[string]string, error) {
+	t.Helper()
+	arg, err := json.Marshal(tries)
+	must(t, err)
+	cmd := exec.Command("/proc/self/exe", string(arg))
+	cmd.Env = append(os.Environ(), childFilter+"="+filter)
+	out, err := cmd.Output()
+	got := map[string]string{}
+	for _, line := range strings.Fields(string(out)) {
+		k, v, _ := strings.Cut(line, "=")
+		got[k] = v
+	}
+	return got, err
+}
+
+// What the interpreter in these tests says, the kernel says too.
+func TestKernelAnswers(t *testing.T) {
+	filter := filterFile(t, specs.Seccomp{Deny: []string{"getpriority"}, Allow: []string{"vhangup"}, Errno: "ENOTTY"})
+	tries := []try{
+		{"getpid", unix.SYS_GETPID, [6]uintptr{}},
+		{"mount", unix.SYS_MOUNT, [6]uintptr{}},
+		{"unshare", unix.SYS_UNSHARE, [6]uintptr{unix.CLONE_NEWUTS}},
+		{"clone3", unix.SYS_CLONE3, [6]uintptr{}},
+		{"unknown", 9999, [6]uintptr{}},
+		{"denied", unix.SYS_GETPRIORITY, [6]uintptr{}},
+		{"tiocsti", unix.SYS_IOCTL, [6]uintptr{99, unix.TIOCSTI}},
+		{"tiocsti-high", unix.SYS_IOCTL, [6]uintptr{99, 1<<32 | unix.TIOCSTI}},
+		{"tcgets", unix.SYS_IOCTL, [6]uintptr{99, unix.TCGETS}},
+		{"vsock", unix.SYS_SOCKET, [6]uintptr{unix.AF_VSOCK, unix.SOCK_STREAM}},
+		{"alg", unix.SYS_SOCKET, [6]uintptr{unix.AF_ALG, unix.SOCK_SEQPACKET}},
+		{"inet", unix.SYS_SOCKET, [6]uintptr{unix.AF_INET, unix.SOCK_STREAM}},
+		{"clone-newuser", unix.SYS_CLONE, [6]uintptr{unix.CLONE_NEWUSER}},
+		{"personality", unix.SYS_PERSONALITY, [6]uintptr{0xffffffff}},
+		{"personality-odd", unix.SYS_PERSONALITY, [6]uintptr{0x0040000}},
+	}
+	got, err := inChild(t, filter, tries...)
+	must(t, err)
+	for name, want := range map[string]string{
+		"getpid": "", "mount": "EPERM", "unshare": "EPERM", "clone3": "ENOSYS", "unknown": "ENOSYS", "denied": "ENOTTY",
+		"tiocsti": "EPERM", "tiocsti-high": "EPERM", "tcgets": "EBADF", "vsock": "EPERM", "alg": "EPERM", "inet": "",
+		"clone-newuser": "EPERM", "personality": "", "personality-odd": "EPERM",
+	} {
+		if v, made := got[name]; !made || v != want {
+			t.Errorf("%s: %q (made: %t), want %q", name, v, made, want)
+		}
+	}
+}
+
+func killedBySIGSYS(err error) bool {
+	exit, ok := err.(*exec.ExitError)
+	if !ok {
+		return false
+	}
+	ws, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && ws.Signaled() && ws.Signal() == unix.SIGSYS
+}
+
+func TestKernelKills(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("x32 and int 0x80 are amd64's")
+	}
+	filter := filterFile(t, specs.Seccomp{})
+	if _, err := inChild(t, filter, try{"x32", 0x40000000 | unix.SYS_GETPID, [6]uintptr{}}); !killedBySIGSYS(err) {
+		t.Errorf("an x32 call does not kill: %v", err)
+	}
+	kerneltest.Host(t)
+	kerneltest.Program(t, "gcc", "bwrap")
+	dir := t.TempDir()
+	src := `int main(void) { int r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(20)); return r > 0 ? 0 : 1; }`
+	must(t, os.WriteFile(dir+"/a.c", []byte(src), 0o600))
+	if out, err := exec.Command("gcc", "-static", "-o", dir+"/a", dir+"/a.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v: %s", err, out)
+	}
+	if out, err := bwrap(filter, dir, "/bin/sh", "-c", dir+`/a; echo "status $?"`); err != nil || !strings.Contains(out, "status 159") { // 128 + SIGSYS
+		t.Errorf("a 32-bit call does not kill: %s, %v", out, err)
+	}
+}
+
+// bwrap runs argv in a sandbox with the filter, as sessions do.
+func bwrap(filter, dir string, argv ...string) (string, error) {
+	f, err := os.Open(filter)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	args := append([]string{"--unshare-all", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/home", "--bind", dir, dir, "--chdir", dir, "--seccomp", "3", "--"}, argv...)
+	cmd := exec.Command("bwrap", args...)
+	cmd.ExtraFiles = []*os.File{f}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/home", "GIT_CONFIG_NOSYSTEM=1", "TMPDIR=/home"}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Ordinary work must not notice the filter.
+func TestWorkloads(t *testing.T) {
+	kerneltest.Host(t)
+	kerneltest.Program(t, "bwrap")
+	filter := filterFile(t, specs.Seccomp{Deny: []string{
+		"ptrace", "process_vm_readv", "process_vm_writev", "keyctl", "add_key", "io_uring_setup", "userfaultfd", "perf_event_open",
+	}})
+	for _, w := range []struct {
+		needs string
+		argv  []string
+		want  string
+	}{
+		{"bash", []string{"bash", "-c", `for i in 1 2 3; do (sleep 0; echo $i) & done; wait; ls -l / | wc -l; cat <(echo sub)`}, "sub"},
+		{"sort", []string{"bash", "-c", `seq 200000 | sort --parallel=4 -R | sort -n --parallel=4 | tail -1`}, "200000"},
+		{"git", []string{"bash", "-c", `git init -q r && cd r && git config user.email a@b && git config user.name a && seq 999 >f && git add . && git commit -qm x && git gc -q && git log --oneline | wc -l`}, "1"},
+		{"python3", []string{"/usr/bin/python3", "-c", `
+import threading, subprocess, socket, multiprocessing
+t=[threading.Thread(target=lambda: None) for _ in range(8)]
+[x.start() for x in t]; [x.join() for x in t]
+a,b=socket.socketpair(); a.send(b"x"); b.recv(1)
+with multiprocessing.Pool(2) as p: assert p.map(abs,[-1,-2])==[1,2]
+print(subprocess.check_output(["echo","python fine"]).decode())`}, "python fine"},
+		{"node", []string{"node", "-e", `
+const {Worker}=require('worker_threads'), cp=require('child_process'), fs=require('fs'), net=require('net');
+fs.writeFileSync('x','1');
+net.createServer().listen(0,'127.0.0.1',function(){ this.close();
+ new Worker('require("worker_threads").parentPort.postMessage(6*7)',{eval:true}).on('message',m=>
+  cp.exec('echo child',(e,o)=>fs.readFile('x',(e2)=>console.log('node',m,o.trim(),e,e2))));});`}, "node 42 child null null"},
+	} {
+		t.Run(w.needs, func(t *testing.T) {
+			kerneltest.Program(t, w.needs, w.argv[0])
+			out, err := bwrap(filter, t.TempDir(), w.argv...)
+			if err != nil || !strings.Contains(out, w.want) {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+// An agent may be allowed to make sandboxes itself.
+func TestNestedSandbox(t *testing.T) {
+	kerneltest.Host(t)
+	kerneltest.Program(t, "bwrap")
+	nest := []string{"bwrap", "--unshare-all", "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--", "echo", "nested"}
+	if out, err := bwrap(filterFile(t, specs.Seccomp{}), t.TempDir(), nest...); err == nil {
+		t.Errorf("the base lets a sandbox make another: %s", out)
+	}
+	filter := filterFile(t, specs.Seccomp{Allow: []string{"chroot", "clone", "mount", "pivot_root", "setns", "umount2", "unshare"}})
+	if out, err := bwrap(filter, t.TempDir(), nest...); err != nil || strings.TrimSpace(out) != "nested" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
