@@ -49,8 +49,7 @@ if ! $kernel; then
 	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9]\)/\1/p' | head -n 1)
 	new=$(mktemp -d)
 	trap 'rm -rf "$new"' EXIT
-	chmod 755 "$new" # apt downloads as a user of its own
-	(cd "$new" && { apt-get download -q "$package" 2>&1 || { apt-get update -q && apt-get download -q "$package"; }; })
+	(cd "$new" && { apt-get download -q -o APT::Sandbox::User=root "$package" || { apt-get update -q && apt-get download -q -o APT::Sandbox::User=root "$package"; }; })
 	mkdir "$new/kernel"
 	dpkg-deb -x "$new"/*.deb "$new/kernel"
 	busybox depmod -b "$new/kernel" "$(basename "$new"/kernel/lib/modules/*)"
