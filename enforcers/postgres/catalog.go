@@ -1,0 +1,84 @@
+package postgres
+
+// What is read of the catalogs, each in one query whatever the number of
+// objects. Names of catalogs and functions resolve in pg_catalog, the only
+// schema on the search_path of cordon's connections, which is also what
+// pg_get_expr writes names for.
+
+// Schemas that bear a mark, or that someone has privileges on by name.
+// Temporary schemas live no longer than a session.
+const schemasSQL = `
+SELECT n.nspname, pg_get_userbyid(n.nspowner), n.nspacl::text[], coalesce(d.description, '')
+FROM pg_namespace n
+LEFT JOIN pg_description d ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass AND d.objsubid = 0
+WHERE n.nspname !~ '^pg_(temp|toast)'`
+
+// relacl NULL means acldefault(), which for relations, columns and schemas
+// gives the owner everything and others nothing: no entry of interest.
+const relationsSQL = `
+SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relrowsecurity, c.relforcerowsecurity,
+       pg_get_userbyid(c.relowner), c.relacl::text[], coalesce(d.refobjid, 0)
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_depend d ON c.relkind = 'S' AND d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.objsubid = 0
+                     AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'a'
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_(temp|toast)' AND `
+
+const relationsAll = `(c.relacl IS NOT NULL OR c.relrowsecurity
+  OR c.oid IN (SELECT attrelid FROM pg_attribute WHERE attacl IS NOT NULL)
+  OR n.oid IN (SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND description LIKE 'cordon:%'))`
+
+const columnsSQL = `SELECT a.attrelid, a.attname, a.attacl::text[] FROM pg_attribute a WHERE a.attacl IS NOT NULL AND NOT a.attisdropped AND `
+
+const policiesSQL = `
+SELECT p.polrelid, p.polname, p.polcmd::text, p.polpermissive,
+       ARRAY(SELECT CASE WHEN o = 0 THEN '' ELSE pg_get_userbyid(o)::text END FROM unnest(p.polroles) o),
+       coalesce(pg_get_expr(p.polqual, p.polrelid), ''), coalesce(pg_get_expr(p.polwithcheck, p.polrelid), ''),
+       coalesce(d.description, '')
+FROM pg_policy p
+LEFT JOIN pg_description d ON d.objoid = p.oid AND d.classoid = 'pg_policy'::regclass
+WHERE `
+
+// One relation, and the sequences of its serial columns. $1 is the schema's
+// name, $2 the relation's.
+const relationOne = ` IN (
+  SELECT t.oid FROM pg_class t JOIN pg_namespace tn ON tn.oid = t.relnamespace WHERE tn.nspname = $1 AND t.relname = $2
+  UNION ALL
+  SELECT s.objid FROM pg_depend s JOIN pg_class t ON t.oid = s.refobjid JOIN pg_namespace tn ON tn.oid = t.relnamespace
+  WHERE s.classid = 'pg_class'::regclass AND s.refclassid = 'pg_class'::regclass AND s.deptype = 'a'
+    AND tn.nspname = $1 AND t.relname = $2)`
+
+// Roles that bear a mark, of any installation; $1 limits them to some names.
+const rolesSQL = `
+SELECT r.rolname, d.description, r.rolcanlogin, r.rolsuper, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls
+FROM pg_shdescription d JOIN pg_roles r ON r.oid = d.objoid
+WHERE d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.role.%' AND `
+
+// Who is a member of which role, where one of them bears a mark. Whoever made
+// a role is made its member by PostgreSQL 16, so cordon itself is left out.
+const membersSQL = `
+SELECT o.rolname, m.rolname
+FROM pg_auth_members a JOIN pg_roles o ON o.oid = a.roleid JOIN pg_roles m ON m.oid = a.member
+WHERE m.rolname <> session_user
+  AND EXISTS (SELECT FROM pg_shdescription d WHERE d.objoid IN (a.roleid, a.member)
+              AND d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.role.%') AND `
+
+const sessionSQL = `SELECT current_database()::text, session_user::text`
+
+// Relations of the declared schemas, $1, and sequences, with what they belong
+// to. What an extension made is the extension's.
+const surveySQL = `
+SELECT c.oid, n.nspname, c.relname, c.relkind::text,
+       CASE WHEN c.relkind = 'S' THEN '{}' ELSE ARRAY(
+         SELECT a.attname::text FROM pg_attribute a
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attname::text COLLATE "C") END,
+       coalesce(i.inhparent, d.refobjid, 0),
+       CASE WHEN c.relkind <> 'v' OR c.reloptions IS NULL THEN false ELSE coalesce((
+         SELECT option_value::bool FROM pg_options_to_table(c.reloptions) WHERE option_name = 'security_invoker'), false) END
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_inherits i ON i.inhrelid = c.oid AND i.inhseqno = 1
+LEFT JOIN pg_depend d ON c.relkind = 'S' AND d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.objsubid = 0
+                     AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'a'
+WHERE n.nspname = ANY ($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+  AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')`

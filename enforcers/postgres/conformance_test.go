@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aicodesit/cordon/internal/pgtest"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/reconciler/enforcertest"
+	"github.com/aicodesit/cordon/specs"
+)
+
+func describe(p *reconciler.Plan) string { return enforcertest.Describe(p.Changes) }
+
+// odd is a project, and a column, of a name that needs quoting everywhere.
+const odd = `o'dd "ñame`
+
+// applicationSQL is what migrations made, as the role app.
+const applicationSQL = `
+CREATE SCHEMA shop AUTHORIZATION app;
+COMMENT ON SCHEMA shop IS 'the shop''s own words';
+CREATE SCHEMA tenant AUTHORIZATION app;
+CREATE SCHEMA "o'dd ""ñame" AUTHORIZATION app;
+SET ROLE app;
+CREATE TABLE shop.products (id serial PRIMARY KEY, title text);
+CREATE TABLE shop.orders (id serial PRIMARY KEY, user_id uuid, total int);
+COMMENT ON TABLE shop.orders IS 'cordon: not a mark, an application''s own words';
+CREATE TABLE shop.audit_log (id int GENERATED ALWAYS AS IDENTITY, user_id text, what text);
+CREATE TABLE shop.notes (id int, user_id varchar(40), body text);
+CREATE TABLE shop.events (id int, user_id int, at date) PARTITION BY RANGE (at);
+CREATE TABLE shop.events_old PARTITION OF shop.events FOR VALUES FROM ('2000-01-01') TO ('2020-01-01') PARTITION BY RANGE (at);
+CREATE TABLE shop.events_older PARTITION OF shop.events_old FOR VALUES FROM ('2000-01-01') TO ('2010-01-01');
+CREATE TABLE shop.events_new PARTITION OF shop.events DEFAULT;
+CREATE VIEW shop.all_orders AS SELECT * FROM shop.orders;
+CREATE VIEW shop.my_orders WITH (security_invoker = on) AS SELECT * FROM shop.orders;
+CREATE MATERIALIZED VIEW shop.totals AS SELECT count(*) FROM shop.orders;
+CREATE SEQUENCE shop.loose;
+CREATE TABLE tenant.things (id bigserial, "Owner" text, user_id uuid);
+CREATE TABLE "o'dd ""ñame"."or""der" ("o'dd ""ñame" uuid, "Sëq" serial);
+RESET ROLE;
+`
+
+func conformanceSets(w *world) []specs.Set {
+	all := []string{"delete", "insert", "select", "update"}
+	return []specs.Set{
+		w.set(
+			project(odd, odd),
+			project("shop", "user_id",
+				specs.TableAccess{Name: "audit_log", Authenticated: []string{}},
+				specs.TableAccess{Name: "events", Authenticated: []string{"insert", "select"}},
+				specs.TableAccess{Name: "my_orders", Authenticated: []string{"select"}},
+				specs.TableAccess{Name: "not_there_yet", Anonymous: all},
+				specs.TableAccess{Name: "orders", Authenticated: []string{"insert", "select"}},
+				specs.TableAccess{Name: "products", Anonymous: []string{"select"}}),
+		),
+		w.set(
+			project("fresh", ""),
+			project("shop", "",
+				specs.TableAccess{Name: "all_orders", Anonymous: all, Authenticated: all},
+				specs.TableAccess{Name: "events_new", Anonymous: []string{"insert"}},
+				specs.TableAccess{Name: "notes", Anonymous: all, Authenticated: []string{"select"}, OwnerColumn: "user_id"},
+				specs.TableAccess{Name: "orders", Anonymous: all, OwnerColumn: "user_id"},
+				specs.TableAccess{Name: "products", Anonymous: all, Authenticated: []string{}},
+				specs.TableAccess{Name: "totals", Anonymous: []string{"select"}}),
+			project("tenant", "Owner"),
+		),
+		w.set(project("tenant", "user_id")),
+	}
+}
+
+func TestConformance(t *testing.T) {
+	w := newWorld(t, "conform", applicationSQL)
+	var last *Enforcer
+	h := enforcertest.Harness{
+		Name: Name,
+		New: func(t *testing.T) reconciler.Enforcer {
+			if last != nil {
+				_ = last.Close(context.Background()) // or the server runs out of connections
+			}
+			last = w.enforcer(t)
+			return last
+		},
+		Sets: conformanceSets(w),
+		Foreign: func(t *testing.T) func(*testing.T) {
+			return foreign(t, w)
+		},
+		Steps: 15,
+	}
+	for name, sql := range damages {
+		h.Damage = append(h.Damage, enforcertest.Damage{Name: name, Do: func(t *testing.T) { pgtest.Exec(t, w.url, sql) }})
+	}
+	enforcertest.Run(t, h)
+}
+
+// damages are done to the first set by hand, as the superuser.
+var damages = map[string]string{
+	"row security off":                  `ALTER TABLE shop.orders DISABLE ROW LEVEL SECURITY`,
+	"row security not forced":           `ALTER TABLE shop.orders NO FORCE ROW LEVEL SECURITY`,
+	"row security off on a partition":   `ALTER TABLE shop.events_older DISABLE ROW LEVEL SECURITY`,
+	"policy dropped":                    `DROP POLICY cordon_own ON shop.orders`,
+	"policy widened":                    `ALTER POLICY cordon_own ON shop.orders USING (true)`,
+	"policy's check widened":            `ALTER POLICY cordon_own ON shop.orders WITH CHECK (true)`,
+	"policy on another column":          `ALTER POLICY cordon_own ON shop.orders USING (id::text = (nullif(current_setting('request.jwt.claims', true), '')::json ->> 'sub'))`,
+	"policy for other roles":            `ALTER POLICY cordon_all ON shop.orders TO PUBLIC`,
+	"policy for a foreign role":         `ALTER POLICY cordon_all ON shop.orders TO shop_admin, shop_service, bob`,
+	"policy renamed":                    `ALTER POLICY cordon_own ON shop.orders RENAME TO mine`,
+	"policy unmarked":                   `COMMENT ON POLICY cordon_own ON shop.orders IS NULL`,
+	"policy marked as another's":        `COMMENT ON POLICY cordon_own ON shop.orders IS 'cordon:postgres.table.conform.shop.notes'`,
+	"policy of another for PUBLIC":      `CREATE POLICY open ON shop.orders USING (true)`,
+	"policy of another for a user":      `CREATE POLICY wide ON shop.orders FOR SELECT TO shop_user, bob USING (true)`,
+	"policy by name":                    `CREATE POLICY cordon_more ON shop.orders AS RESTRICTIVE FOR SELECT TO bob USING (false)`,
+	"policy restrictive":                `DROP POLICY cordon_own ON shop.orders; CREATE POLICY cordon_own ON shop.orders AS RESTRICTIVE TO shop_user USING (user_id IS NULL)`,
+	"grant to PUBLIC":                   `GRANT SELECT ON shop.orders TO PUBLIC`,
+	"grant to PUBLIC on a view":         `GRANT SELECT ON shop.all_orders TO PUBLIC`,
+	"grant to PUBLIC on a sequence":     `GRANT USAGE ON shop.loose TO PUBLIC`,
+	"grant of truncate":                 `GRANT TRUNCATE ON shop.orders TO shop_user`,
+	"grant of all":                      `GRANT ALL ON shop.orders TO shop_anon`,
+	"grant on a partition":              `GRANT DELETE ON shop.events_older TO shop_user`,
+	"grant of a column":                 `GRANT SELECT (total), UPDATE (total) ON shop.orders TO shop_anon`,
+	"grant of a column to PUBLIC":       `GRANT SELECT (title) ON shop.products TO PUBLIC`,
+	"grant on an oddly named column":    `GRANT UPDATE ("Sëq", "o'dd ""ñame") ON "o'dd ""ñame"."or""der" TO "o'dd ""ñame_anon"`,
+	"grant option":                      `GRANT SELECT ON shop.orders TO shop_user WITH GRANT OPTION`,
+	"grant passed on":                   `GRANT SELECT ON shop.orders TO shop_user WITH GRANT OPTION; SET ROLE shop_user; GRANT SELECT ON shop.orders TO shop_anon`,
+	"grant by another":                  `GRANT USAGE ON SCHEMA shop TO bob; GRANT ALL ON shop.orders TO bob WITH GRANT OPTION; SET ROLE bob; GRANT ALL ON shop.orders TO shop_anon`,
+	"grant by another's other":          `GRANT USAGE ON SCHEMA shop TO bob, carol; GRANT ALL ON shop.notes TO bob WITH GRANT OPTION; SET ROLE bob; GRANT ALL ON shop.notes TO carol WITH GRANT OPTION; SET ROLE carol; GRANT ALL ON shop.notes TO shop_anon, PUBLIC`,
+	"grant through all hands":           `GRANT USAGE ON SCHEMA shop TO bob; GRANT SELECT ON shop.notes TO shop_user WITH GRANT OPTION; SET ROLE shop_user; GRANT SELECT ON shop.notes TO bob WITH GRANT OPTION; SET ROLE bob; GRANT SELECT ON shop.notes TO shop_anon WITH GRANT OPTION; SET ROLE shop_anon; GRANT SELECT ON shop.notes TO PUBLIC`,
+	"grant of a column by another":      `GRANT USAGE ON SCHEMA shop TO bob; GRANT SELECT (total) ON shop.orders TO bob WITH GRANT OPTION; SET ROLE bob; GRANT SELECT (total) ON shop.orders TO shop_anon`,
+	"grant to another project":          `GRANT SELECT ON shop.orders TO "o'dd ""ñame_user"; GRANT USAGE ON SCHEMA shop TO "o'dd ""ñame_user"`,
+	"grant in a foreign schema":         `GRANT USAGE ON SCHEMA public TO shop_user; CREATE TABLE public.secrets (x int); GRANT SELECT ON public.secrets TO shop_user`,
+	"grant in another declared schema":  `GRANT SELECT ON tenant.things TO shop_user`,
+	"grant on a catalog":                `GRANT SELECT ON pg_authid TO shop_service`,
+	"revoke":                            `REVOKE SELECT ON shop.orders FROM shop_user`,
+	"revoke of all":                     `REVOKE ALL ON shop.orders FROM shop_user, shop_admin, shop_service`,
+	"revoke on a sequence":              `REVOKE USAGE ON shop.orders_id_seq FROM shop_user`,
+	"grant on a sequence":               `GRANT UPDATE ON shop.orders_id_seq TO shop_anon`,
+	"schema open to PUBLIC":             `GRANT USAGE, CREATE ON SCHEMA shop TO PUBLIC`,
+	"create in the schema":              `GRANT CREATE ON SCHEMA shop TO shop_user WITH GRANT OPTION`,
+	"schema closed":                     `REVOKE USAGE ON SCHEMA shop FROM shop_user`,
+	"schema unmarked":                   `COMMENT ON SCHEMA shop IS NULL`,
+	"schema given away":                 `ALTER SCHEMA shop OWNER TO shop_user`,
+	"table given away":                  `ALTER TABLE shop.orders OWNER TO shop_user`,
+	"view given away":                   `ALTER VIEW shop.my_orders OWNER TO shop_admin`,
+	"role superuser":                    `ALTER ROLE shop_user SUPERUSER`,
+	"role bypasses":                     `ALTER ROLE shop_user BYPASSRLS CREATEROLE CREATEDB REPLICATION`,
+	"role logs in":                      `ALTER ROLE shop_user LOGIN PASSWORD 'x'`,
+	"role member of another":            `GRANT app TO shop_user`,
+	"role member of another of ours":    `GRANT "o'dd ""ñame_service" TO shop_user`,
+	"role has a member":                 `GRANT shop_admin TO bob WITH ADMIN OPTION`,
+	"role dropped":                      `DROP OWNED BY shop_user; DROP ROLE shop_user`,
+	"role renamed":                      `ALTER ROLE shop_user RENAME TO shop_former`,
+	"role's mark is of another project": `DO $$ BEGIN EXECUTE format('COMMENT ON ROLE shop_user IS %L', 'cordon:postgres.role.conform.gone_user in database ' || current_database()); END $$`,
+}
+
+// foreign makes what is easily taken for cordon's.
+func foreign(t *testing.T, w *world) func(*testing.T) {
+	w.exec(`
+CREATE ROLE shop_users; CREATE ROLE foreign_user; COMMENT ON ROLE foreign_user IS 'cordoned off';
+COMMENT ON ROLE shop_users IS 'cordon:postgres.role.elsewhere.shop_users in database elsewhere';
+CREATE SCHEMA foreign_schema; COMMENT ON SCHEMA foreign_schema IS 'cordonnier';
+CREATE TABLE foreign_schema.orders (id int, user_id uuid);
+ALTER TABLE foreign_schema.orders ENABLE ROW LEVEL SECURITY;
+CREATE POLICY cordon_own ON foreign_schema.orders USING (true);
+GRANT ALL ON foreign_schema.orders TO PUBLIC, bob, foreign_user;
+GRANT USAGE ON SCHEMA shop TO bob, carol;
+GRANT SELECT, UPDATE (total) ON shop.orders TO bob WITH GRANT OPTION;
+SET ROLE bob; GRANT SELECT ON shop.orders TO carol; RESET ROLE;
+CREATE POLICY bobs ON shop.orders TO bob USING (total > 3);
+CREATE POLICY limits ON shop.orders AS RESTRICTIVE USING (total > 0);
+CREATE POLICY apps ON tenant.things TO CURRENT_USER, app USING (true);
+GRANT app TO carol;
+CREATE FUNCTION shop.f() RETURNS int LANGUAGE sql AS 'SELECT 1';
+`)
+	t.Cleanup(func() {
+		w.exec(`DROP SCHEMA foreign_schema CASCADE; DROP POLICY bobs ON shop.orders; DROP POLICY limits ON shop.orders; DROP POLICY apps ON tenant.things;
+DROP FUNCTION shop.f(); REVOKE app FROM carol; DROP ROLE shop_users; DROP ROLE foreign_user; DROP OWNED BY bob, carol`)
+	})
+	before := foreignState(t, w)
+	if strings.Count(before, "\n") < 20 {
+		t.Fatalf("too little is compared:\n%s", before)
+	}
+	return func(t *testing.T) {
+		if diff := cmp.Diff(before, foreignState(t, w)); diff != "" {
+			t.Errorf("foreign objects changed (-before +after):\n%s", diff)
+		}
+	}
+}
+
+// foreignState is all access that is not by a role ending in a project's kind
+// of role, as text.
+func foreignState(t *testing.T, w *world) string {
+	t.Helper()
+	var out string
+	err := pgtest.Connect(t, w.url).QueryRow(context.Background(), `
+WITH ours AS (SELECT oid FROM pg_roles WHERE rolname ~ '^(shop|tenant|fresh|o''dd "ñame)_(anon|user|admin|service)$'),
+acls AS (
+  SELECT c.oid::regclass::text AS what, c.relacl AS acl FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 'i'
+  UNION ALL SELECT attrelid::regclass || '.' || attname, attacl FROM pg_attribute WHERE attrelid >= 16384
+  UNION ALL SELECT nspname, nspacl FROM pg_namespace WHERE nspname !~ '^pg_'
+  UNION ALL SELECT proname, proacl FROM pg_proc WHERE oid >= 16384),
+lines AS (
+  SELECT format('acl %s: %s by %s %s %s', what, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END, a.grantor::regrole, a.privilege_type, a.is_grantable) AS line
+  FROM acls, aclexplode(acl) a JOIN pg_roles g ON g.oid = a.grantor WHERE a.grantee NOT IN (SELECT oid FROM ours) AND a.grantee <> a.grantor
+  UNION ALL SELECT format('policy %s on %s %s %s: %s', polname, polrelid::regclass, polpermissive, polroles::regrole[], pg_get_expr(polqual, polrelid))
+  FROM pg_policy WHERE NOT polroles && ARRAY(SELECT oid FROM ours)
+  UNION ALL SELECT format('owner of %s: %s', oid::regclass, relowner::regrole) FROM pg_class WHERE oid >= 16384
+  UNION ALL SELECT format('schema %s of %s: %s', nspname, nspowner::regrole, obj_description(oid)) FROM pg_namespace WHERE nspname ~ '^foreign'
+  UNION ALL SELECT format('table comment %s', obj_description('shop.orders'::regclass))
+  UNION ALL SELECT format('row security %s %s %s', oid::regclass, relrowsecurity, relforcerowsecurity) FROM pg_class WHERE relnamespace = 'foreign_schema'::regnamespace
+  UNION ALL SELECT format('role %s %s: %s', rolname, to_jsonb(r) - 'oid', shobj_description(oid, 'pg_authid')) FROM pg_roles r WHERE oid NOT IN (SELECT oid FROM ours) AND rolname !~ '^pg_'
+  UNION ALL SELECT format('member %s of %s', member::regrole, roleid::regrole) FROM pg_auth_members)
+SELECT string_agg(line, E'\n' ORDER BY line) FROM lines`).Scan(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// lockTimeout bounds how long a change waits for a lock, and so how long
+	// the application's queries queue up behind it.
+	lockTimeout = 2 * time.Second
+	// attempts is how often a change is tried that lost against others.
+	attempts = 5
+	// changing is the key of the advisory lock that changes are made under:
+	// without it, two of them on one catalog row abort ("tuple concurrently
+	// updated"). The number is "cordon" in ASCII.
+	changing = 0x636f72646f6e
+)
+
+// statement is one change to the catalogs.
+type statement struct {
+	sql string
+	as  string // the role to act as; "" is the connection's own
+}
+
+// conn returns the connection to a database, made anew if need be.
+func (e *Enforcer) conn(ctx context.Context, database string) (*pgx.Conn, error) {
+	if c := e.conns[database]; c != nil && !c.IsClosed() {
+		return c, nil
+	}
+	c, err := e.connect(ctx, database)
+	if err != nil {
+		return nil, fmt.Errorf("database.%s: %w", database, err)
+	}
+	e.conns[database] = c
+	return c, nil
+}
+
+// checked is conn, for a connection that may have been idle for long.
+func (e *Enforcer) checked(ctx context.Context, database string) (*pgx.Conn, error) {
+	if c := e.conns[database]; c != nil && c.Ping(ctx) != nil {
+		_ = c.Close(ctx)
+		delete(e.conns, database)
+	}
+	return e.conn(ctx, database)
+}
+
+// connect never returns an error with the URL or its password in it.
+func (e *Enforcer) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	url, err := e.options.URL(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil { // err quotes the URL
+		return nil, errors.New("the connection secret is no PostgreSQL URL (postgres://USER:PASSWORD@HOST:PORT/DATABASE) or names files that can't be read")
+	}
+	config.Tracer = e.options.tracer
+	config.RuntimeParams["application_name"] = "cordon"
+	config.RuntimeParams["search_path"] = "pg_catalog" // names in the catalogs' own words, see catalog.go
+	config.RuntimeParams["standard_conforming_strings"] = "on"
+	config.RuntimeParams["client_encoding"] = "UTF8"
+	config.RuntimeParams["jit"] = "off" // compiling takes longer than the queries
+	c, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect as %q to %q at %s: %s", config.User, config.Database, config.Host, reason(err, config.Password))
+	}
+	return c, nil
+}
+
+// reason is why a connection could not be made, in the server's or the
+// kernel's words.
+func reason(err error, password string) string {
+	text := err.Error()
+	var pg *pgconn.PgError
+	var connect *pgconn.ConnectError
+	switch {
+	case errors.As(err, &pg):
+		text = fmt.Sprintf("%s (SQLSTATE %s)", pg.Message, pg.Code)
+	case errors.As(err, &connect):
+		text = connect.Unwrap().Error()
+	}
+	if password != "" {
+		text = strings.ReplaceAll(text, password, "***")
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// reading runs f in a transaction that sees one state of the database.
+func (e *Enforcer) reading(ctx context.Context, database string, f func(pgx.Tx) error) error {
+	c, err := e.checked(ctx, database)
+	if err != nil {
+		return err
+	}
+	err = pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
+	if err != nil {
+		return fmt.Errorf("database.%s: %w", database, err)
+	}
+	return nil
+}
+
+// change runs f in a transaction of its own, one at a time in a database,
+// and again when it lost against what others did meanwhile.
+func (e *Enforcer) change(ctx context.Context, database string, f func(pgx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := e.try(ctx, database, f)
+		if err == nil || !transient(err) || try == attempts {
+			return err
+		}
+		e.options.Log.Debug("postgres: trying again", "database", database, "try", try, "err", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Duration(try) * 50 * time.Millisecond):
+		}
+	}
+}
+
+func (e *Enforcer) try(ctx context.Context, database string, f func(pgx.Tx) error) error {
+	c, err := e.conn(ctx, database)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		lock := fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d)", e.options.lockTimeout.Milliseconds(), changing)
+		if _, err := tx.Exec(ctx, lock, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+// transient tells errors that a second try may not meet: serialization
+// failure, deadlock, lock timeout, and the catalogs' "tuple concurrently
+// updated" (or deleted), which has no code of its own.
+func transient(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return false
+	}
+	switch pg.Code {
+	case "40001", "40P01", "55P03":
+		return true
+	}
+	return strings.HasPrefix(pg.Message, "tuple concurrently ")
+}
+
+// run sends statements in one go.
+func run(ctx context.Context, tx pgx.Tx, list []statement) error {
+	var sql []string
+	for _, s := range list {
+		if s.as == "" {
+			sql = append(sql, s.sql)
+			continue
+		}
+		sql = append(sql, "SET LOCAL ROLE "+quote(s.as), s.sql, "SET LOCAL ROLE NONE")
+	}
+	results, err := tx.Conn().PgConn().Exec(ctx, strings.Join(sql, ";\n")).ReadAll()
+	if err == nil {
+		return nil
+	}
+	done := 0
+	for _, r := range results {
+		if r.Err == nil {
+			done++
+		}
+	}
+	return fmt.Errorf("%s: %w", sql[min(done, len(sql)-1)], rights(tx, err))
+}
+
+// rights says what to do when the connecting role may not.
+func rights(tx pgx.Tx, err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != "42501" {
+		return err
+	}
+	return fmt.Errorf("%w: the role %q that cordon connects as must be a superuser, or have CREATEROLE, CREATE on the database and membership in the owners of the schemas and tables", err, tx.Conn().Config().User)
+}

@@ -1,0 +1,96 @@
+// Package postgres enforces who may reach which rows, in PostgreSQL itself:
+// it holds whoever connects, and however.
+//
+// # Mechanism
+//
+// A project with a schema block gets a schema of its name and four roles that
+// can't log in: NAME_anon, NAME_user, NAME_admin, NAME_service. Whoever serves
+// requests becomes one of them (SET LOCAL ROLE) and says who is logged in
+// (SET LOCAL request.jwt.claims). Grants tell which commands a role may use;
+// row level security, enabled and forced, on which rows:
+//
+//   - admin and service: all rows of the schema's tables. Both by a policy,
+//     not BYPASSRLS: that attribute would hold in every schema. They never get
+//     TRUNCATE, REFERENCES or TRIGGER, which look past policies.
+//   - logged in: the rows whose owner column, as text, is the token's sub.
+//     Where the table has no such column: nothing, also when something is
+//     declared (the plan has a note): a list of commands says what, not whose.
+//   - anonymous: with "select" every row; with the others the rows that are
+//     nobody's (owner column NULL), or every row where there is no such column.
+//   - What the anonymous may do, the logged-in may do on the same rows, unless
+//     their own list is declared and lacks it.
+//
+// A table that is not named is closed to the anonymous and open to the
+// logged-in for their own rows. A partition or inheriting table that is not
+// named follows what is said of the outermost table, for it can be read
+// directly too. Other kinds of relation have no policies: a view gets nothing
+// unless it is made with security_invoker (then the tables below it decide
+// the rows), and its anon and user nothing unless named; a materialized view
+// gives select to admin and service, and to the anonymous if declared; a
+// foreign table gives nothing unless named. Roles that may insert may use the
+// sequences of serial columns (identity columns need no privilege).
+//
+// Forced row level security binds the tables' owner too: a view or function
+// of the owner's is no way around. A migration that moves rows must therefore
+// run as a superuser or a role with BYPASSRLS, or switch FORCE off and on in
+// its own transaction. Foreign keys are not affected.
+//
+// # What is cordon's
+//
+// Mark: a comment beginning with cordon: and the address on roles, schemas
+// and policies. A privilege held by a marked role bears the mark of its
+// holder. So these are read, planned and put right:
+//
+//   - roles: attributes and memberships either way, but for the membership of
+//     the role that cordon connects as.
+//   - privileges of marked roles on schemas, relations and columns, in
+//     whatever schema, by whatever grantor; of PUBLIC, in marked schemas.
+//     REVOKE has to be said as the grantor; what our roles granted on goes
+//     with it (CASCADE).
+//   - on tables in marked schemas: row level security itself, policies named
+//     cordon_…, and permissive policies of others that are for PUBLIC or a
+//     marked role, since each opens rows to them. Such a policy is narrowed to
+//     the roles that are not cordon's, or dropped if there are none.
+//     Restrictive ones only take away, and stay.
+//   - schemas and relations that belong to a marked role, as an owner is above
+//     all that: they are given to the schema's owner, or to cordon's role.
+//
+// Privileges of other roles, their policies, comments on tables, and the
+// tables themselves are never touched. A role that has the right name and no
+// mark is an error, never taken over. A schema that is there already is
+// adopted: its comment is kept behind the mark, and comes back at the end.
+//
+// Removal takes away what cordon gave. Row level security stays enabled, for
+// other roles may have grants; only FORCE is lifted, which binds none but the
+// owner. The schema is dropped if cordon made it and it is empty. A role that
+// owns something is not dropped; that is an error which names what.
+//
+// Not looked at yet: functions, types, large objects, default privileges,
+// privileges on the database, per-role settings.
+//
+// # How
+//
+// Reading is a constant number of queries for each database, in one
+// repeatable-read transaction. A change is one transaction under an advisory
+// lock, with a lock_timeout so that it does not stand in front of the
+// application's queries for long. It reads the object again, sends what is
+// different, and reads what has become of it; unless that is what was wanted,
+// all is rolled back. Deadlocks and the like are tried again a few times.
+// Locks: GRANT takes none that readers wait for; policies and row level
+// security take ACCESS EXCLUSIVE on the one table.
+//
+// The conditions of policies are compared as the server writes them with only
+// pg_catalog on the search_path, in a short form (see [Policy]).
+//
+// # Privilege
+//
+// A superuser, or a role with CREATEROLE, CREATE on the database and
+// membership in the owners of the schemas and tables. What only a superuser
+// may do (take SUPERUSER from a role, act as a grantor that cordon's role is
+// no member of) then fails with an error that says so. The connection must be
+// direct: a pooler in between that does not keep sessions apart is not
+// supported.
+//
+// There is no fake: the tests run on a PostgreSQL that they start themselves,
+// see internal/pgtest.
+package postgres

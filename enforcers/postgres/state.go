@@ -1,0 +1,267 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aicodesit/cordon/internal/owner"
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// state is what the catalogs say, in their own terms. Resources are made of
+// it in read.go, statements in apply.go.
+type state struct {
+	block, database, user string // the block's name, the database's, and as whom it was read
+	roles                 map[string]*liveRole
+	schemas               map[string]*liveSchema
+	relations             map[uint32]*relation
+}
+
+// liveRole is a role that bears a mark, of any installation.
+type liveRole struct {
+	name, mark string
+	login      bool
+	attributes []string // SUPERUSER and the like, that it should not have
+	memberOf   []string
+	members    []string
+}
+
+type liveSchema struct {
+	name, owner, comment string
+	acl                  []privilege
+	marked               bool // of this database block
+}
+
+type relation struct {
+	oid                 uint32
+	schema, name, kind  string // kind as pg_class.relkind
+	owner               string
+	rowSecurity, forced bool
+	acl                 []privilege // columns' too
+	of                  uint32      // of a serial column's sequence: its table
+	sequences           []*relation
+	policies            []livePolicy
+}
+
+type livePolicy struct {
+	name, command, using, check, comment string
+	permissive, marked                   bool
+	roles                                []string // "" is PUBLIC
+}
+
+// ours tells whether it is cordon's to change in any way: by its mark, or by
+// its name, which cordon has for itself on the tables of marked schemas.
+func (p livePolicy) ours() bool { return p.marked || strings.HasPrefix(p.name, policyPrefix) }
+
+// security is the relation's row level security in the normal form.
+func (r *relation) security() string {
+	switch {
+	case r.kind != "r" && r.kind != "p":
+		return ""
+	case !r.rowSecurity:
+		return "off"
+	case !r.forced:
+		return "enabled"
+	}
+	return "forced"
+}
+
+// target is the relation as GRANT names it.
+func (r *relation) target() string {
+	if r.kind == "S" {
+		return "SEQUENCE " + quote(r.schema, r.name)
+	}
+	return "TABLE " + quote(r.schema, r.name)
+}
+
+// scope is what to read: everything, or one relation, or one schema, or one
+// role. A relation's scope includes its schema, and the marks of all roles
+// that occur.
+type scope struct {
+	whole               bool
+	schema, table, role string
+}
+
+// readState asks the same few queries whatever the number of objects.
+func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, error) {
+	s := &state{block: block, roles: map[string]*liveRole{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}}
+	b := new(pgx.Batch)
+	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user) })
+	s.queueSchemas(b, in)
+	s.queueRelations(b, in)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	s.link()
+	b = new(pgx.Batch)
+	s.queueRoles(b, in)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *state) queueSchemas(b *pgx.Batch, in scope) {
+	sql, args := schemasSQL, []any(nil)
+	if !in.whole {
+		sql, args = sql+" AND n.nspname = $1", []any{in.schema}
+	}
+	b.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+		var n liveSchema
+		var acl []string
+		_, err := pgx.ForEachRow(rows, []any{&n.name, &n.owner, &acl, &n.comment}, func() error {
+			found := n
+			mark, _, _ := strings.Cut(n.comment, "\n")
+			found.marked = isMark(mark, "schema", s.block)
+			var err error
+			found.acl, err = parseACL(acl, "")
+			s.schemas[n.name] = &found
+			return err
+		})
+		return err
+	})
+}
+
+// isMark tells whether text marks something of the kind in the database block.
+func isMark(text, kind, block string) bool {
+	return strings.HasPrefix(text, owner.Mark(string(reconciler.NewAddr(Name, kind, block)))+".")
+}
+
+func (s *state) queueRelations(b *pgx.Batch, in scope) {
+	which, columns, policies, args := relationsAll, "true", "true", []any(nil)
+	if !in.whole {
+		which, columns, policies, args = "c.oid"+relationOne, "a.attrelid"+relationOne, "p.polrelid"+relationOne, []any{in.schema, in.table}
+	}
+	b.Queue(relationsSQL+which, args...).Query(s.scanRelations)
+	b.Queue(columnsSQL+columns, args...).Query(s.scanColumns)
+	b.Queue(policiesSQL+policies, args...).Query(s.scanPolicies)
+}
+
+func (s *state) scanRelations(rows pgx.Rows) error {
+	var r relation
+	var acl []string
+	_, err := pgx.ForEachRow(rows, []any{&r.oid, &r.schema, &r.name, &r.kind, &r.rowSecurity, &r.forced, &r.owner, &acl, &r.of}, func() error {
+		found := r
+		var err error
+		found.acl, err = parseACL(acl, "")
+		s.relations[r.oid] = &found
+		return err
+	})
+	return err
+}
+
+func (s *state) scanColumns(rows pgx.Rows) error {
+	var oid uint32
+	var column string
+	var acl []string
+	_, err := pgx.ForEachRow(rows, []any{&oid, &column, &acl}, func() error {
+		list, err := parseACL(acl, column)
+		if r := s.relations[oid]; r != nil {
+			r.acl = append(r.acl, list...)
+		}
+		return err
+	})
+	return err
+}
+
+func (s *state) scanPolicies(rows pgx.Rows) error {
+	var oid uint32
+	var p livePolicy
+	_, err := pgx.ForEachRow(rows, []any{&oid, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check, &p.comment}, func() error {
+		found := p
+		found.marked = isMark(p.comment, "table", s.block)
+		p.roles = nil // not to be scanned into again
+		if r := s.relations[oid]; r != nil {
+			r.policies = append(r.policies, found)
+		}
+		return nil
+	})
+	return err
+}
+
+// link hands the sequences of serial columns to their tables. One whose table
+// is in another schema, or has no access of its own, stands for itself.
+func (s *state) link() {
+	for _, q := range s.relations {
+		table := s.relations[q.of]
+		if table == nil || table.schema != q.schema {
+			q.of = 0
+			continue
+		}
+		table.sequences = append(table.sequences, q)
+	}
+	for _, r := range s.relations {
+		sortByName(r.sequences, func(q *relation) string { return q.name })
+		sortByName(r.policies, func(p livePolicy) string { return p.name })
+	}
+}
+
+func (s *state) queueRoles(b *pgx.Batch, in scope) {
+	roles, members, args := "true", "true", []any(nil)
+	if !in.whole {
+		roles, members, args = "r.rolname = ANY ($1)", "(o.rolname = ANY ($1) OR m.rolname = ANY ($1))", []any{s.named(in)}
+	}
+	b.Queue(rolesSQL+roles, args...).Query(s.scanRoles)
+	b.Queue(membersSQL+members, args...).Query(func(rows pgx.Rows) error {
+		var role, member string
+		_, err := pgx.ForEachRow(rows, []any{&role, &member}, func() error {
+			if r := s.roles[role]; r != nil {
+				r.members = append(r.members, member)
+			}
+			if m := s.roles[member]; m != nil {
+				m.memberOf = append(m.memberOf, role)
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// attributes are what a project's role must not have, in the order of rolesSQL.
+var attributes = [...]string{"SUPERUSER", "CREATEROLE", "CREATEDB", "REPLICATION", "BYPASSRLS"}
+
+func (s *state) scanRoles(rows pgx.Rows) error {
+	var r liveRole
+	var has [len(attributes)]bool
+	_, err := pgx.ForEachRow(rows, []any{&r.name, &r.mark, &r.login, &has[0], &has[1], &has[2], &has[3], &has[4]}, func() error {
+		found := r
+		for i, name := range attributes {
+			if has[i] {
+				found.attributes = append(found.attributes, name)
+			}
+		}
+		s.roles[r.name] = &found
+		return nil
+	})
+	return err
+}
+
+// named are the roles whose marks are needed.
+func (s *state) named(in scope) []string {
+	seen := map[string]bool{in.role: true}
+	acl := func(list []privilege) {
+		for _, p := range list {
+			seen[p.grantee] = true
+		}
+	}
+	for _, n := range s.schemas {
+		seen[n.owner] = true
+		acl(n.acl)
+	}
+	for _, r := range s.relations {
+		seen[r.owner] = true
+		acl(r.acl)
+		for _, p := range r.policies {
+			for _, role := range p.roles {
+				seen[role] = true
+			}
+		}
+	}
+	names := make([]string, 0, len(seen))
+	for name := range seen {
+		names = append(names, name)
+	}
+	return names
+}
