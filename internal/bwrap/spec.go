@@ -1,0 +1,130 @@
+package bwrap
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Spec is one sandbox to start.
+type Spec struct {
+	Program  string // of bubblewrap, absolute
+	Root     string // directory that becomes /, with all mounts below it, read-only
+	Netns    string // a pinned network namespace; "" is a new one with loopback alone
+	UID, GID uint32
+	Userns   bool   // the user may make user namespaces on this host
+	Stage    string // without: a directory that the user may search to, for mounts that bubblewrap won't make
+	Nested   bool // so may the command
+
+	Hostname     string
+	Namespaces   []string // of pid, ipc, uts, cgroup
+	Mounts       []Mount
+	Capabilities []string // kept; with or without CAP_
+	Filter       string   // file with the compiled system call filter
+	Dir          string   // working directory inside
+
+	Env     []string // exactly what the command gets, less PWD
+	Command []string
+	Files   [3]*os.File // what become its standard input, output, error
+	TTY     int         // which of Files is its controlling terminal; -1 none
+
+	// Enter prepares the cgroup; see session.Groups.
+	Enter func(*syscall.SysProcAttr) (leave func() error, err error)
+}
+
+// Mount is something put on top of the root. Exactly one of Source, Content
+// and Size says what.
+type Mount struct {
+	To       string
+	Source   *Source // a directory or file of the host
+	Writable bool    // the Source
+	Content  []byte  // a read-only file
+	Size     int64   // bytes; a tmpfs
+	Mode     uint32  // of the tmpfs or file
+}
+
+// sorted returns s with its mounts in order: what is below another after it.
+func (s Spec) sorted() Spec {
+	s.Mounts = slices.Clone(s.Mounts)
+	slices.SortStableFunc(s.Mounts, func(a, b Mount) int { return strings.Compare(a.To, b.To) })
+	return s
+}
+
+// options are bubblewrap's options; memFile makes a file of content for it and
+// returns the number it will have there.
+func (s Spec) options(statusFD, filterFD int, memFile func(content []byte) (int, error)) ([]string, error) {
+	o := []string{"--die-with-parent", "--json-status-fd", strconv.Itoa(statusFD), "--seccomp", strconv.Itoa(filterFD)}
+	if s.Userns {
+		o = append(o, "--unshare-user")
+	}
+	if s.Userns && !s.Nested {
+		o = append(o, "--disable-userns")
+	}
+	for _, ns := range s.Namespaces {
+		o = append(o, "--unshare-"+ns)
+	}
+	if slices.Contains(s.Namespaces, "uts") {
+		o = append(o, "--hostname", s.Hostname)
+	}
+	if s.Netns == "" {
+		o = append(o, "--unshare-net")
+	}
+	o = append(o, "--cap-drop", "ALL")
+	for _, c := range s.Capabilities {
+		o = append(o, "--cap-add", capName(c))
+	}
+	o = append(o, "--ro-bind", s.Root, "/", "--proc", "/proc", "--dev", "/dev")
+	for i, m := range s.Mounts {
+		if m.Size > 0 && !s.Userns {
+			o = append(o, "--bind", s.staged(i), m.To)
+			continue
+		}
+		args, err := m.options(memFile)
+		if err != nil {
+			return nil, err
+		}
+		o = append(o, args...)
+	}
+	o = append(o, "--remount-ro", "/dev", "--chdir", s.Dir)
+	for _, a := range o {
+		if strings.ContainsRune(a, 0) {
+			return nil, fmt.Errorf("bubblewrap: an option holds a NUL: %q", a)
+		}
+	}
+	return o, nil
+}
+
+func (m Mount) options(memFile func([]byte) (int, error)) ([]string, error) {
+	if m.To != path.Clean(m.To) || !path.IsAbs(m.To) || m.To == "/" {
+		return nil, fmt.Errorf("bubblewrap: %q is no place to mount on", m.To)
+	}
+	switch {
+	case m.Source != nil && m.Writable:
+		return []string{"--bind", m.Source.Path, m.To}, nil
+	case m.Source != nil:
+		return []string{"--ro-bind", m.Source.Path, m.To}, nil
+	case m.Content != nil:
+		fd, err := memFile(m.Content)
+		if err != nil {
+			return nil, err
+		}
+		return []string{"--perms", mode(m.Mode), "--ro-bind-data", strconv.Itoa(fd), m.To}, nil
+	case m.Size > 0:
+		return []string{"--perms", mode(m.Mode), "--size", strconv.FormatInt(m.Size, 10), "--tmpfs", m.To}, nil
+	}
+	return nil, fmt.Errorf("bubblewrap: nothing to mount on %s", m.To)
+}
+
+func mode(m uint32) string { return fmt.Sprintf("%04o", m) }
+
+func capName(c string) string {
+	c = strings.ToUpper(c)
+	if !strings.HasPrefix(c, "CAP_") {
+		c = "CAP_" + c
+	}
+	return c
+}

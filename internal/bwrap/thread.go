@@ -1,0 +1,113 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// onThread runs f on a thread of its own that ends with f. It is never the
+// process's first one, which can't end and which /proc/self stands for.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f() // the thread is thrown away: it stays locked
+			return
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread()
+			f()
+		}()
+		<-done
+		runtime.UnlockOSThread()
+	}()
+}
+
+// become gives the thread what the child is to inherit: the network
+// namespace, and where there are no user namespaces the ids.
+func (s Spec) become(attr *syscall.SysProcAttr) error {
+	if s.Netns != "" {
+		fd, err := unix.Open(s.Netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &os.PathError{Op: "open", Path: s.Netns, Err: err}
+		}
+		err = unix.Setns(fd, unix.CLONE_NEWNET)
+		_ = unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("join %s: %w", s.Netns, err)
+		}
+	}
+	if s.Userns {
+		attr.Credential = &syscall.Credential{Uid: s.UID, Gid: s.GID, Groups: []uint32{}}
+		return nil
+	}
+	if err := s.stage(); err != nil {
+		return err
+	}
+	// The thread alone: package syscall would change all threads. The order
+	// keeps the right to do the next step.
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("setgroups: %w", errno)
+	}
+	gid, uid := uintptr(s.GID), uintptr(s.UID)
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); errno != 0 {
+		return fmt.Errorf("setresgid: %w", errno)
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, 0, 0); errno != 0 {
+		return fmt.Errorf("setresuid: %w", errno)
+	}
+	return nil
+}
+
+// spawn starts bubblewrap from a thread that lives until release is closed:
+// bubblewrap dies with the thread that started it (PR_SET_PDEATHSIG).
+func (s Spec) spawn(argv []string, files []*os.File, release <-chan struct{}) (*os.Process, error) {
+	type result struct {
+		p   *os.Process
+		err error
+	}
+	started := make(chan result)
+	onThread(func() {
+		p, err := s.spawnHere(argv, files)
+		started <- result{p, err}
+		if err == nil {
+			<-release
+		}
+	})
+	r := <-started
+	return r.p, r.err
+}
+
+func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if s.TTY >= 0 {
+		attr.Setctty, attr.Ctty = true, s.TTY
+	}
+	leave := func() error { return nil }
+	if s.Enter != nil {
+		var err error
+		if leave, err = s.Enter(attr); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.become(attr); err != nil {
+		return nil, errors.Join(err, leave())
+	}
+	p, err := os.StartProcess(s.Program, argv, &os.ProcAttr{Dir: "/", Env: s.Env, Files: files, Sys: attr})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start bubblewrap: %w", err), leave())
+	}
+	if err := leave(); err != nil {
+		_ = p.Kill()
+		_, _ = p.Wait()
+		return nil, err
+	}
+	return p, nil
+}
