@@ -7,12 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
-	"slices"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/specs"
@@ -82,41 +78,6 @@ func (k linux) namespace(s Slot) (*os.File, error) {
 	return ns, err
 }
 
-// pinNew makes a network namespace and pins it at path.
-func pinNew(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
-	if err != nil {
-		return err
-	}
-	_ = f.Close()
-	return alone(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make a network namespace: %w", err)
-		}
-		if err := unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("pin the namespace at %s: %w", path, err)
-		}
-		return nil
-	})
-}
-
-// unpin takes a pin away; what runs in the namespace keeps it.
-func unpin(path string) error {
-	for {
-		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
-			break // nothing is mounted there, not for the first or not any more
-		}
-		if err != nil {
-			return fmt.Errorf("unmount %s: %w", path, err)
-		}
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // empty enters ns and removes the session's end of the pair, and with it the
 // host's whatever that is called by now, and all addresses and routes. It
 // tells whether nothing else is left.
@@ -145,7 +106,7 @@ func empty(ns *os.File) (bool, error) {
 				return false, fmt.Errorf("%s in %s: %w", name, ns.Name(), err)
 			}
 		default:
-			usable = usable && slices.Contains(fallback, name)
+			usable = usable && fallback(name)
 		}
 	}
 	return usable, nil
@@ -193,10 +154,10 @@ func deleteMarked(s Slot) error {
 		if err != nil {
 			return err
 		}
-		if l == nil || l.Attrs().Alias != s.mark() {
+		if l == nil || l.alias != s.mark() {
 			continue
 		}
-		if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+		if err := netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Name: l.name, Index: l.index}}); err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}
 	}
@@ -240,7 +201,7 @@ func furnish(ns, host *os.File, s Slot) error {
 		return fmt.Errorf("enter %s: %w", ns.Name(), err)
 	}
 	for _, iface := range []string{"all", "default"} {
-		if err := (sysctl{"ipv6/disable_ipv6", "1"}).write(iface); err != nil {
+		if err := noIPv6().write(iface); err != nil {
 			return err
 		}
 	}
@@ -266,7 +227,7 @@ func furnish(ns, host *os.File, s Slot) error {
 	} else if err != nil {
 		return fmt.Errorf("make the pair %s, %s: %w", s.host(), inner, err)
 	}
-	if err := (sysctl{"ipv6/disable_ipv6", "1"}).write(inner); err != nil {
+	if err := noIPv6().write(inner); err != nil {
 		return err
 	}
 	return address(h, pair, s.Session, s.route())
@@ -344,115 +305,4 @@ func (k linux) remove(_ context.Context, s Slot) error {
 		return err
 	}
 	return k.dropPins()
-}
-
-// holdPins makes the directory of pins a mount of its own that is shared with
-// other mount namespaces, as iproute2 does with /run/netns: a pin in a private
-// copy would keep a removed namespace alive. The directory stays until unlock.
-func (k linux) holdPins() (unlock func(), err error) {
-	for range attempts {
-		dir, err := k.dir.Make(filepath.Base(k.pinDir()))
-		if err != nil {
-			return nil, err
-		}
-		f, err := os.Open(dir)
-		if err != nil {
-			continue
-		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", dir, err)
-		}
-		if err := share(dir); err == nil {
-			return func() { _ = f.Close() }, nil
-		} else if !errors.Is(err, unix.ENOENT) {
-			_ = f.Close()
-			return nil, err
-		}
-		_ = f.Close() // removed meanwhile
-	}
-	return nil, fmt.Errorf("%s: removed again and again", k.pinDir())
-}
-
-func share(dir string) error {
-	// Without MS_REC, which would walk all pins; they are shared as what they
-	// are mounted in is.
-	err := unix.Mount("", dir, "", unix.MS_SHARED, "")
-	if !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	// Not a mount point yet.
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("bind %s on itself: %w", dir, err)
-	}
-	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err != nil {
-		return fmt.Errorf("share %s: %w", dir, err)
-	}
-	return nil
-}
-
-// dropPins removes the directory of pins once it is empty and nobody holds it.
-func (k linux) dropPins() error {
-	f, err := os.Open(k.pinDir())
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return nil
-	}
-	if names, err := f.Readdirnames(1); err == nil || len(names) > 0 {
-		return nil
-	}
-	return unpin(k.pinDir())
-}
-
-// addrsOf are the IPv4 addresses of one link. The kernel is told to filter by
-// the link (NETLINK_GET_STRICT_CHK, Linux 4.20), so it costs the same however
-// many links there are.
-func addrsOf(index int) ([]netip.Prefix, error) {
-	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	if err := unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
-		return nil, fmt.Errorf("netlink strict checking: %w", err)
-	}
-	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
-	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}
-	msg := nl.NewIfAddrmsg(netlink.FAMILY_V4)
-	msg.Index = uint32(index)
-	req.AddData(msg)
-	msgs, err := dump(context.Background(), func() ([][]byte, error) {
-		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
-	})
-	if err != nil {
-		return nil, err
-	}
-	var out []netip.Prefix
-	for _, m := range msgs {
-		if p, ok := parseAddrMsg(m, index); ok {
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
-// parseAddrMsg reads an RTM_NEWADDR message, see rtnetlink(7).
-func parseAddrMsg(m []byte, index int) (netip.Prefix, bool) {
-	msg := nl.DeserializeIfAddrmsg(m)
-	attrs, err := nl.ParseRouteAttr(m[msg.Len():])
-	if err != nil || int(msg.Index) != index {
-		return netip.Prefix{}, false
-	}
-	for _, a := range attrs {
-		if a.Attr.Type != unix.IFA_LOCAL {
-			continue
-		}
-		if addr, ok := netip.AddrFromSlice(a.Value); ok {
-			return netip.PrefixFrom(addr, int(msg.Prefixlen)), true
-		}
-	}
-	return netip.Prefix{}, false
 }

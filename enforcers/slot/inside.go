@@ -32,10 +32,15 @@ type inside struct {
 	files map[string]string
 }
 
-// fallback are links that the kernel puts into every new namespace once the
-// module of a tunnel is loaded; they are down and have no address.
-var fallback = []string{
-	"lo", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0",
+// fallback tells whether name is of a link that the kernel puts into every new
+// namespace: lo, and the tunnels whose modules are loaded, which are down and
+// have no address.
+func fallback(name string) bool {
+	switch name {
+	case "lo", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0":
+		return true
+	}
+	return false
 }
 
 // addInside takes over what the namespace shows.
@@ -71,7 +76,7 @@ func (s *Slot) addLinks(dev string) bool {
 	for _, line := range strings.Split(dev, "\n") {
 		name, _, ok := strings.Cut(strings.TrimSpace(line), ":")
 		switch {
-		case !ok || slices.Contains(fallback, name):
+		case !ok || fallback(name):
 		case name == inner:
 			found = true
 		default:

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -66,7 +65,7 @@ func dump[T any](ctx context.Context, f func() ([]T, error)) ([]T, error) {
 }
 
 func (k linux) links(ctx context.Context) ([]link, error) {
-	all, err := dump(ctx, netlink.LinkList)
+	all, err := dump(ctx, listLinks)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
@@ -82,13 +81,10 @@ func (k linux) links(ctx context.Context) ([]link, error) {
 	}
 	var out []link
 	for _, l := range all {
-		k := host(l)
-		if _, marked := k.key(); !marked && !named(k.name) {
-			continue
+		if _, marked := l.key(); marked || named(l.name) {
+			l.addrs = byIndex[l.index]
+			out = append(out, l)
 		}
-		k.addrs = byIndex[k.index]
-		k.sysctls = readSysctls(k.name)
-		out = append(out, k)
 	}
 	return out, nil
 }
@@ -100,54 +96,16 @@ func named(name string) bool {
 	return ok && is
 }
 
-func host(l netlink.Link) link {
-	a := l.Attrs()
-	return link{name: a.Name, alias: a.Alias, kind: l.Type(), index: a.Index, up: a.RawFlags&unix.IFF_UP != 0}
-}
-
-func prefix(a netlink.Addr) (netip.Prefix, bool) {
-	addr, ok := netip.AddrFromSlice(a.IP.To4())
-	bits, _ := a.Mask.Size()
-	return netip.PrefixFrom(addr, bits), ok
-}
-
 func (k linux) link(_ context.Context, name string) (*link, error) {
 	l, err := find(name)
 	if err != nil || l == nil {
 		return nil, err
 	}
-	found := host(l)
-	found.addrs, err = addrsOf(found.index)
+	l.addrs, err = addrsOf(l.index)
 	if err != nil {
 		return nil, fmt.Errorf("addresses of %s: %w", name, err)
 	}
-	found.sysctls = readSysctls(name)
-	return &found, nil
-}
-
-// find returns the link called name, or nil.
-func find(name string) (netlink.Link, error) {
-	l, err := netlink.LinkByName(name)
-	var none netlink.LinkNotFoundError
-	if errors.As(err, &none) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("link %s: %w", name, err)
-	}
 	return l, nil
-}
-
-func readSysctls(name string) map[string]string {
-	out := map[string]string{}
-	for _, s := range hostSysctls("internet") {
-		// What can't be read does not exist: IPv6 is not in this kernel, or the
-		// link went away since.
-		if b, err := os.ReadFile(s.path(name)); err == nil {
-			out[s.name] = strings.TrimSpace(string(b))
-		}
-	}
-	return out
 }
 
 // path is the file of s for an interface, in the network namespace of the
@@ -165,23 +123,6 @@ func (s sysctl) write(iface string) error {
 		}
 	}
 	return err
-}
-
-func (k linux) pinDir() string { return filepath.Dir(k.dir.Netns("n", 0)) }
-
-func (k linux) pins(context.Context) ([]string, error) {
-	entries, err := os.ReadDir(k.pinDir())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, nil
 }
 
 func (k linux) insides(ctx context.Context, pins []string) ([]inside, error) {
@@ -210,44 +151,40 @@ func look(path string) (inside, error) {
 	}
 	in := inside{state: live, files: map[string]string{}}
 	for _, name := range []string{"dev", "route", "fib_trie", "if_inet6"} {
-		b, err := os.ReadFile("/proc/thread-self/net/" + name)
+		b, err := slurp("/proc/thread-self/net/" + name)
 		if name == "if_inet6" && errors.Is(err, os.ErrNotExist) {
 			continue // no IPv6 in this kernel
 		}
 		if err != nil {
 			return inside{}, fmt.Errorf("%s: %w", path, err)
 		}
-		in.files[name] = string(b)
+		in.files[name] = b
 	}
 	for _, iface := range []string{"all", inner} {
-		if b, err := os.ReadFile(sysctl{"ipv6/disable_ipv6", ""}.path(iface)); err == nil {
-			in.files["disable_ipv6 "+iface] = string(b)
+		if b, err := slurp(noIPv6().path(iface)); err == nil {
+			in.files["disable_ipv6 "+iface] = b
 		}
 	}
 	return in, nil
 }
 
-// openPin opens a pin and tells whether a namespace is mounted on it. The file
-// is nil unless it is live.
-func openPin(path string) (*os.File, state, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, absent, nil
-	}
-	if errors.Is(err, unix.ELOOP) {
-		return nil, dead, nil
-	}
+// slurp is os.ReadFile for small files of /proc, of which many are read: it
+// takes three system calls.
+func slurp(path string) (string, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, absent, err
+		return "", &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {
-		_ = f.Close()
-		return nil, absent, fmt.Errorf("statfs %s: %w", path, err)
+	defer unix.Close(fd)
+	var text []byte
+	for buf := make([]byte, 4096); ; {
+		n, err := unix.Read(fd, buf)
+		if err != nil && err != unix.EINTR {
+			return "", &os.PathError{Op: "read", Path: path, Err: err}
+		}
+		if n == 0 {
+			return string(text), nil
+		}
+		text = append(text, buf[:max(n, 0)]...)
 	}
-	if fs.Type != unix.NSFS_MAGIC {
-		_ = f.Close()
-		return nil, dead, nil
-	}
-	return f, live, nil
 }

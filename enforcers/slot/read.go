@@ -167,28 +167,35 @@ func (s *Slot) checkSysctls(l *link) {
 	}
 }
 
-// sysctl is a setting of an interface; %s stands for its name.
-type sysctl struct{ name, value string }
+// sysctl is a setting of an interface.
+type sysctl struct {
+	name, value string
+	index       int // in the array that a dump of links has, see [addSysctls]
+}
 
 // hostSysctls are the settings of a host end, see ip-sysctl in the kernel's
-// documentation.
+// documentation; the indices are those of linux/ip.h (IPV4_DEVCONF_… less
+// one) and linux/ipv6.h (DEVCONF_…).
 func hostSysctls(egress string) []sysctl {
 	list := []sysctl{
-		{"ipv6/disable_ipv6", "1"},
-		{"ipv4/rp_filter", "1"},  // sources of its own /30 only
-		{"ipv4/arp_ignore", "1"}, // answer for its own address only
-		{"ipv4/proxy_arp", "0"},
-		{"ipv4/route_localnet", "0"},
-		{"ipv4/accept_local", "0"},
-		{"ipv4/accept_redirects", "0"},
-		{"ipv4/send_redirects", "0"},
-		{"ipv4/accept_source_route", "0"},
+		{"ipv6/disable_ipv6", "1", 26},
+		{"ipv4/rp_filter", "1", 7},   // sources of its own /30 only
+		{"ipv4/arp_ignore", "1", 18}, // answer for its own address only
+		{"ipv4/proxy_arp", "0", 2},
+		{"ipv4/route_localnet", "0", 25},
+		{"ipv4/accept_local", "0", 22},
+		{"ipv4/accept_redirects", "0", 3},
+		{"ipv4/send_redirects", "0", 5},
+		{"ipv4/accept_source_route", "0", 8},
 	}
 	if egress == specs.EgressInternet {
-		list = append(list, sysctl{"ipv4/forwarding", "1"})
+		list = append(list, sysctl{"ipv4/forwarding", "1", 0})
 	}
 	return list
 }
+
+// noIPv6 turns IPv6 off.
+func noIPv6() sysctl { return sysctl{name: "ipv6/disable_ipv6", value: "1"} }
 
 // key is the slot whose mark the link bears.
 func (l link) key() (key, bool) {

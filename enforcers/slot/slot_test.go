@@ -212,7 +212,7 @@ func damage() []enforcertest.Damage {
 			return h.LinkAdd(veth("way-out"))
 		}),
 		{Name: "IPv6 on inside", Do: func(t *testing.T) {
-			within(t, "llm.0", func(*netlink.Handle) error { return sysctl{"ipv6/disable_ipv6", "0"}.write(inner) })
+			within(t, "llm.0", func(*netlink.Handle) error { return sysctl{name: "ipv6/disable_ipv6", value: "0"}.write(inner) })
 		}},
 		{Name: "pin unmounted", Do: func(t *testing.T) { must(t, unix.Unmount("/run/cordon/netns/llm.0", unix.MNT_DETACH)) }},
 		{Name: "pin removed", Do: func(t *testing.T) { must(t, unpin("/run/cordon/netns/llm.0")) }},
@@ -223,11 +223,11 @@ func damage() []enforcertest.Damage {
 		{Name: "all pins unmounted", Do: func(t *testing.T) { must(t, unix.Unmount("/run/cordon/netns", unix.MNT_DETACH)) }},
 	}
 	for _, s := range hostSysctls("none") {
-		other := sysctl{s.name, map[string]string{"0": "1", "1": "0"}[s.value]}
+		other := sysctl{name: s.name, value: map[string]string{"0": "1", "1": "0"}[s.value]}
 		list = append(list, enforcertest.Damage{Name: s.name, Do: func(t *testing.T) { must(t, other.write("c-llm.0")) }})
 	}
 	return append(list, enforcertest.Damage{Name: "forwarding off", Do: func(t *testing.T) {
-		must(t, sysctl{"ipv4/forwarding", "0"}.write("c-term-1.3"))
+		must(t, sysctl{name: "ipv4/forwarding", value: "0"}.write("c-term-1.3"))
 	}})
 }
 
