@@ -18,7 +18,7 @@ type Spec struct {
 	UID, GID uint32
 	Userns   bool   // the user may make user namespaces on this host
 	Stage    string // without: a directory that the user may search to, for mounts that bubblewrap won't make
-	Nested   bool // so may the command
+	Nested   bool   // so may the command
 
 	Hostname     string
 	Namespaces   []string // of pid, ipc, uts, cgroup
