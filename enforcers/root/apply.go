@@ -40,7 +40,6 @@ func (e *Enforcer) build(want reconciler.Resource) error {
 		return fmt.Errorf("%T is no mount tree", want)
 	}
 	r.Drift = nil
-	cache := ldCache() // before what depends on it
 	p, err := resolve(r)
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ func (e *Enforcer) build(want reconciler.Resource) error {
 	if err := e.stage(at, r, p); err != nil {
 		return errors.Join(err, clearPath(at.stage))
 	}
-	m := &manifest{Layout: layout, Declared: r, Plan: p, LdCache: cache}
+	m := &manifest{Layout: layout, Declared: r, Plan: p}
 	mounted, err := m.survey(dir, at)
 	if err != nil {
 		return errors.Join(err, clearPath(at.stage))

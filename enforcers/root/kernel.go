@@ -9,6 +9,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/enforcers/root/closure"
 )
 
 // Where a path may lead: down from the descriptor, on one file system, by no
@@ -39,6 +41,9 @@ func count(mounts []*mountinfo.Info, at string) int {
 	}
 	return n
 }
+
+// within tells whether p is dir or below it.
+func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
 // newTree mounts an empty, private, writable tmpfs at dir and returns it open.
 func newTree(dir string) (int, error) {
@@ -109,7 +114,7 @@ func makeFile(root int, name, content string) error {
 
 // bind attaches f of the host at its path in the tree, read-only from the
 // first moment on. It fails when f is no longer what was resolved.
-func bind(root int, f file) error {
+func bind(root int, f closure.File) error {
 	src, err := unix.Openat2(unix.AT_FDCWD, f.Path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -122,7 +127,7 @@ func bind(root int, f file) error {
 	if err := unix.Fstat(src, &st); err != nil {
 		return &os.PathError{Op: "stat", Path: f.Path, Err: err}
 	}
-	if now := newFile(f.Path, f.By, &st); now.id() != f.id() || now.Dir != f.Dir {
+	if !f.Is(&st) {
 		return fmt.Errorf("%s: replaced on the host meanwhile", f.Path)
 	}
 	flags, recursive := uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH), uint(0)

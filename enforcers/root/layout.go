@@ -1,6 +1,7 @@
 package root
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path"
@@ -8,49 +9,25 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/enforcers/root/closure"
 )
 
-// plan is what was found, without what lies in a bound directory anyway.
-func (s *resolver) plan() plan {
-	var p plan
-	for _, name := range slices.Sorted(maps.Keys(s.files)) {
-		// A directory sorts before what is below it, but not always next to it.
-		if !p.inBound(name) {
-			p.Files = append(p.Files, s.files[name])
-		}
-	}
-	for name, target := range s.links {
-		if !p.inBound(name) {
-			if p.Links == nil {
-				p.Links = map[string]string{}
-			}
-			p.Links[name] = target
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.dirs)) {
-		if !p.inBound(name) {
-			p.dirs = append(p.dirs, name)
-		}
-	}
-	return p
+// plan is what a tree must hold on the host as it is now.
+type plan struct {
+	closure.Closure
+	FilePoints []string `json:"file_points,omitempty"` // mount points that are files, sorted
 }
 
-// inBound tells whether name lies in (or is) a directory that p binds.
-func (p plan) inBound(name string) bool {
-	for dir := name; dir != "/"; dir = path.Dir(dir) {
-		if f, ok := p.file(dir); ok && f.Dir {
-			return true
-		}
+// resolve reads the host. Its error tells everything that is missing at once.
+func resolve(r Resource) (plan, error) {
+	c, problems := closure.Of(closure.Request{Programs: r.Programs, Files: r.Files, Covered: r.covered()})
+	p := plan{Closure: c, FilePoints: filePoints(r.Points)}
+	problems = append(problems, conflicts(r, p)...)
+	if len(problems) > 0 {
+		return plan{}, errors.New(strings.Join(problems, "; "))
 	}
-	return false
-}
-
-func (p plan) file(name string) (file, bool) {
-	i, ok := slices.BinarySearchFunc(p.Files, name, func(f file, n string) int { return strings.Compare(f.Path, n) })
-	if !ok {
-		return file{}, false
-	}
-	return p.Files[i], true
+	return p, nil
 }
 
 // filePoints are the mount points whose source is a file.
@@ -78,7 +55,7 @@ func skeleton(r Resource, p plan) (dirs, files []string) {
 			f[name] = true
 		}
 	}
-	for _, name := range slices.Concat(Directories(), p.dirs) {
+	for _, name := range slices.Concat(Directories(), p.Dirs) {
 		d[name] = true
 	}
 	for _, pt := range r.Points {
@@ -99,7 +76,7 @@ func skeleton(r Resource, p plan) (dirs, files []string) {
 		}
 	}
 	// A bound directory is made to be bound on; what is below it is not made.
-	drop := func(name string) bool { return p.inBound(path.Dir(name)) }
+	drop := func(name string) bool { return p.InBound(path.Dir(name)) }
 	maps.DeleteFunc(d, func(name string, _ bool) bool { return drop(name) })
 	maps.DeleteFunc(f, func(name string, _ bool) bool { return drop(name) })
 	return slices.Sorted(maps.Keys(d)), slices.Sorted(maps.Keys(f))
@@ -107,27 +84,29 @@ func skeleton(r Resource, p plan) (dirs, files []string) {
 
 // conflicts finds paths that would have to be two things, and mount points
 // that would have to be made in a directory of the host.
-func (s *resolver) conflicts(r Resource, p plan) {
+func conflicts(r Resource, p plan) (problems []string) {
+	problem := func(name, what string) { problems = append(problems, name+": "+what) }
 	dirs, files := skeleton(r, p)
 	for _, name := range dirs {
 		if target, ok := p.Links[name]; ok {
-			s.problem(name, "a symbolic link to "+target+" on this host: name the real path", "what is declared below it")
+			problem(name, "a symbolic link to "+target+" on this host: what is declared below it must name the real path")
 		}
 		if slices.Contains(files, name) {
-			s.problem(name, "both a file and a directory", "what is declared")
+			problem(name, "declared as both a file and a directory")
 		}
 	}
 	points := Placeholders()
-	for _, pt := range slices.Concat(r.Points) {
+	for _, pt := range r.Points {
 		points = append(points, pt.Path)
 	}
 	for _, name := range points {
-		if !p.inBound(path.Dir(name)) {
+		if !p.InBound(path.Dir(name)) {
 			continue
 		}
 		info, err := os.Lstat(name)
 		if err != nil || info.Mode()&os.ModeSymlink != 0 {
-			s.problem(name, "lies in a directory of the host that is bound whole, and nothing can be mounted there", "sessions")
+			problem(name, "lies in a directory of the host that is bound whole, and nothing can be mounted there")
 		}
 	}
+	return problems
 }

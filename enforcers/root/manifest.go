@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // layout is the version of what a tree holds beside its binds: it rises with
@@ -22,7 +20,6 @@ type manifest struct {
 	Device   uint64   `json:"device"` // of the tree's own tmpfs
 	Plan     plan     `json:"plan"`
 	Mounts   []string `json:"mounts"` // all mount points below the tree, sorted; "" is the tree
-	LdCache  file     `json:"ld_cache"`
 }
 
 // paths are where the things of one tree are.
@@ -60,45 +57,9 @@ func (m *manifest) write(at paths) error {
 	return os.Rename(at.unfinished, at.manifest)
 }
 
-// ldCache is the state of the loader's cache; the zero file when there is none.
-func ldCache() file {
-	var st unix.Stat_t
-	if unix.Stat(cachePath, &st) != nil {
-		return file{}
-	}
-	return newFile(cachePath, "", &st)
-}
-
-// fresh tells whether the host still looks, by stat alone, as it did when m
-// was written: then nothing has to be resolved again.
-func (m *manifest) fresh() bool {
-	if ldCache() != m.LdCache {
-		return false
-	}
-	for name, target := range m.Plan.Links {
-		if now, err := os.Readlink(name); err != nil || now != target {
-			return false
-		}
-	}
-	for _, f := range m.Plan.Files {
-		var st unix.Stat_t
-		if unix.Lstat(f.Path, &st) != nil {
-			return false
-		}
-		now := newFile(f.Path, f.By, &st)
-		if f.Dir { // what is in a directory is its own affair
-			now.Size, now.Mtime, now.Ctime = f.Size, f.Mtime, f.Ctime
-		}
-		if now != f {
-			return false
-		}
-	}
-	return true
-}
-
 // hostDrift lists what the declaration needs now and the tree does not have.
 func (m *manifest) hostDrift(r Resource) []string {
-	if m.fresh() {
+	if m.Plan.Fresh() {
 		return pointDrift(m.Plan.FilePoints, filePoints(r.Points))
 	}
 	now, err := resolve(r)
@@ -107,16 +68,16 @@ func (m *manifest) hostDrift(r Resource) []string {
 	}
 	drift := pointDrift(m.Plan.FilePoints, now.FilePoints)
 	for _, f := range now.Files {
-		old, ok := m.Plan.file(f.Path)
+		old, ok := m.Plan.File(f.Path)
 		switch {
 		case !ok:
 			drift = append(drift, fmt.Sprintf("%s: now also needed (by %s)", f.Path, f.By))
-		case old.id() != f.id() || old.Dir != f.Dir:
-			drift = append(drift, fmt.Sprintf("%s: replaced on the host (device:inode %s is now %s)", f.Path, old.id(), f.id()))
+		case old.ID() != f.ID() || old.Dir != f.Dir:
+			drift = append(drift, fmt.Sprintf("%s: replaced on the host (device:inode %s is now %s)", f.Path, old.ID(), f.ID()))
 		}
 	}
 	for _, f := range m.Plan.Files {
-		if _, ok := now.file(f.Path); !ok {
+		if _, ok := now.File(f.Path); !ok {
 			drift = append(drift, f.Path+": no longer needed")
 		}
 	}

@@ -177,7 +177,7 @@ func (m *manifest) inodeDrift(root string, seen map[string]int) []string {
 		if seen[f.Path] == 0 {
 			continue
 		}
-		if err := unix.Lstat(root+f.Path, &st); err != nil || st.Dev != f.Dev || st.Ino != f.Ino {
+		if err := unix.Lstat(root+f.Path, &st); err != nil || !f.Is(&st) {
 			drift = append(drift, f.Path+": shows another file than was bound")
 		}
 	}

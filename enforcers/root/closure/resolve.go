@@ -1,4 +1,4 @@
-package root
+package closure
 
 import (
 	"bytes"
@@ -8,40 +8,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// file is a file or directory of the host that a tree binds.
-type file struct {
-	Path  string `json:"path"` // real: no component is a symbolic link
-	Dir   bool   `json:"dir,omitempty"`
-	Dev   uint64 `json:"dev"`
-	Ino   uint64 `json:"ino"`
-	Size  int64  `json:"size"`
-	Mtime int64  `json:"mtime"` // nanoseconds
-	Ctime int64  `json:"ctime"` // nanoseconds
-	By    string `json:"by"`    // what needs it
-}
-
-func newFile(p, by string, st *unix.Stat_t) file {
-	return file{
-		Path: p, By: by, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR,
-		Dev: st.Dev, Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano(),
-	}
-}
-
-func (f file) id() string { return fmt.Sprintf("%d:%d", f.Dev, f.Ino) }
-
-// plan is what a tree must hold on the host as it is now.
-type plan struct {
-	Files      []file            `json:"files,omitempty"`       // sorted by path; none lies below another
-	Links      map[string]string `json:"links,omitempty"`       // symbolic links: path → target as written
-	FilePoints []string          `json:"file_points,omitempty"` // mount points that are files, sorted
-	dirs       []string          // directories that paths and links lead through, sorted
-}
 
 // The kernel gives up after as many.
 const (
@@ -51,39 +21,6 @@ const (
 
 // usualPath is where env finds what a script names.
 const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-// resolver finds what a declaration needs of the host.
-type resolver struct {
-	covered  []string
-	files    map[string]file
-	links    map[string]string
-	dirs     map[string]bool
-	loaded   map[string]bool // programs that are done, by real path
-	cache    map[string][]string
-	problems []string
-}
-
-// resolve reads the host. Its error tells everything that is missing at once.
-func resolve(r Resource) (plan, error) {
-	s := &resolver{
-		covered: r.covered(), files: map[string]file{}, links: map[string]string{},
-		dirs: map[string]bool{}, loaded: map[string]bool{},
-	}
-	for _, p := range r.Programs {
-		s.program(p, "programs", 0)
-	}
-	for _, p := range r.Files {
-		s.add(p, "files")
-	}
-	pl := s.plan()
-	pl.FilePoints = filePoints(r.Points)
-	s.conflicts(r, pl)
-	if len(s.problems) > 0 {
-		slices.Sort(s.problems)
-		return plan{}, errors.New(strings.Join(slices.Compact(s.problems), "; "))
-	}
-	return pl, nil
-}
 
 func (s *resolver) problem(p, what, by string) {
 	s.problems = append(s.problems, fmt.Sprintf("%s: %s (needed by %s)", p, what, by))
@@ -179,10 +116,11 @@ func within(p, dir string) bool {
 // program puts p with all that it needs to run into the tree.
 func (s *resolver) program(p, by string, depth int) {
 	real := s.add(p, by)
-	if real == "" || s.loaded[real] {
+	if real == "" || s.programs[real] {
 		return
 	}
-	s.loaded[real] = true
+	s.programs[real] = true
+	s.parsed(real)
 	f, err := os.Open(real)
 	if err != nil {
 		s.problem(p, err.Error(), by)
@@ -245,10 +183,18 @@ func lookPath(name string) string {
 	return ""
 }
 
+// parsed notes that the content of the file at a real path matters.
+func (s *resolver) parsed(real string) {
+	var st unix.Stat_t
+	if f, ok := s.files[real]; ok && unix.Lstat(real, &st) == nil {
+		s.files[real] = f.withContent(&st)
+	}
+}
+
 // elf adds the interpreter and, breadth first as the loader does, all
 // libraries of the program at the real path p.
 func (s *resolver) elf(p string) {
-	program, err := readObject(p, filepath.Dir(p))
+	program, err := readObject(p)
 	if err != nil {
 		s.problem(p, err.Error(), "programs")
 		return
@@ -266,51 +212,48 @@ func (s *resolver) elf(p string) {
 			}
 			have[name] = true
 			if lib := s.library(queue[0], name, p, defaults); lib != nil {
-				lib.loader = queue[0]
 				queue = append(queue, lib)
 			}
 		}
 	}
 }
 
+// library finds the library called name that o needs.
 func (s *resolver) library(o *object, name, by string, defaults []string) *object {
-	paths, byCache := o.candidates(name, s.ldCache(), defaults)
+	if _, known := s.lookups[name]; !known {
+		s.lookups[name] = s.cache[name]
+	}
+	paths, byCache := o.candidates(name, s.cache, defaults)
 	for _, p := range paths {
-		lib, ok := o.fits(p)
-		if !ok {
+		lib := s.object(p)
+		if lib == nil || lib.class != o.class || lib.machine != o.machine {
 			continue
 		}
-		if s.add(p, by) == "" {
+		real := s.add(p, by)
+		if real == "" {
 			return nil
 		}
+		s.parsed(real)
 		if byCache[p] {
 			s.add(cachePath, by)
 		}
-		return lib
+		loaded := *lib
+		loaded.loader = o
+		return &loaded
 	}
 	s.problem(name, "no such library on this host", by)
 	return nil
 }
 
-// ldCache reads the loader's cache once. Without one the loader looks in the
-// default directories only, and so does the resolver.
-func (s *resolver) ldCache() map[string][]string {
-	if s.cache != nil {
-		return s.cache
+// object parses the file at p once; nil when it can't be.
+func (s *resolver) object(p string) *object {
+	if o, known := s.objects[p]; known {
+		return o
 	}
-	s.cache = map[string][]string{}
-	b, err := os.ReadFile(cachePath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s.cache
-	}
-	if err == nil {
-		var c map[string][]string
-		if c, err = parseCache(b); err == nil {
-			s.cache = c
-		}
-	}
+	o, err := readObject(p)
 	if err != nil {
-		s.problem(cachePath, err.Error(), "programs")
+		o = nil
 	}
-	return s.cache
+	s.objects[p] = o
+	return o
 }

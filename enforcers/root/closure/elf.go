@@ -1,19 +1,14 @@
-package root
+package closure
 
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
-
-// cachePath is the loader's cache; see ldconfig(8).
-const cachePath = "/etc/ld.so.cache"
 
 // object is what an ELF file asks of its loader.
 type object struct {
@@ -23,18 +18,18 @@ type object struct {
 	needed  []string
 	rpath   []string // colon lists split, $ORIGIN not expanded
 	runpath []string
-	origin  string  // directory of the file
+	origin  string  // what $ORIGIN stands for: the directory of the file
 	loader  *object // which first needed it; nil for a program
 }
 
-// readObject parses the file at path; origin is the directory $ORIGIN stands for.
-func readObject(path, origin string) (*object, error) {
+// readObject parses the file at path.
+func readObject(path string) (*object, error) {
 	f, err := elf.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	o := &object{class: f.Class, machine: f.Machine, origin: origin}
+	o := &object{class: f.Class, machine: f.Machine, origin: filepath.Dir(path)}
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_INTERP {
 			continue
@@ -121,12 +116,6 @@ func (o *object) appendDirs(paths, dirs []string, name string) []string {
 	return paths
 }
 
-// fits tells whether the file at path is a library that o could load.
-func (o *object) fits(path string) (*object, bool) {
-	lib, err := readObject(path, filepath.Dir(path))
-	return lib, err == nil && lib.class == o.class && lib.machine == o.machine
-}
-
 // defaultDirs are the directories built into the host's loader: Debian's for
 // the machine where they exist, else those of the others.
 func (o *object) defaultDirs() []string {
@@ -145,48 +134,4 @@ func (o *object) defaultDirs() []string {
 		return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
 	}
 	return []string{"/lib", "/usr/lib", "/usr/local/lib"}
-}
-
-// The format of /etc/ld.so.cache since glibc 2.2, sysdeps/generic/dl-cache.h:
-// a header of 48 bytes, then entries of 24 bytes with offsets of two strings,
-// counted from the header.
-const (
-	cacheMagic  = "glibc-ld.so.cache1.1"
-	cacheHeader = 48
-	cacheEntry  = 24
-)
-
-// parseCache returns the paths of each library name, in the cache's order,
-// without variants for particular processors.
-func parseCache(b []byte) (map[string][]string, error) {
-	at := bytes.Index(b, []byte(cacheMagic))
-	if at < 0 || len(b) < at+cacheHeader {
-		return nil, errors.New("not in a format that is known")
-	}
-	b = b[at:]
-	n := int(binary.NativeEndian.Uint32(b[len(cacheMagic):]))
-	if n < 0 || n > (len(b)-cacheHeader)/cacheEntry {
-		return nil, errors.New("cut short")
-	}
-	out := make(map[string][]string, n)
-	for i := range n {
-		e := b[cacheHeader+i*cacheEntry:]
-		name, ok1 := cString(b, binary.NativeEndian.Uint32(e[4:]))
-		path, ok2 := cString(b, binary.NativeEndian.Uint32(e[8:]))
-		if !ok1 || !ok2 {
-			return nil, errors.New("cut short")
-		}
-		if !strings.Contains(path, "/glibc-hwcaps/") {
-			out[name] = append(out[name], path)
-		}
-	}
-	return out, nil
-}
-
-func cString(b []byte, at uint32) (string, bool) {
-	if uint64(at) >= uint64(len(b)) {
-		return "", false
-	}
-	s, _, ok := bytes.Cut(b[at:], []byte{0})
-	return string(s), ok
 }
