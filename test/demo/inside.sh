@@ -40,7 +40,7 @@ claim "without any capability" status_is CapEff 0000000000000000
 claim "and none can come back: the bounding set is empty" status_is CapBnd 0000000000000000
 claim "nor by a set-uid program" status_is NoNewPrivs 1
 claim "system calls are filtered" status_is Seccomp 2
-claim "the host's files aren't there" absent /etc/shadow /root /home /var /usr/bin/curl /usr/bin/python3 /run/cordon
+claim "the host's files aren't there" absent /etc/shadow /root /var /usr/bin/curl /usr/bin/python3 /run/cordon
 claim "what is there can't be changed" read_only /usr/bin
 claim "nor can /" read_only /
 claim "the project's directory is /work, and writable" touch_work

@@ -101,20 +101,19 @@ expect "taking all memory ends the session's process (exit code $status), not th
 expect "the hundredth process is refused" grep -qx refused out
 
 heading "A running session: seen, and stopped"
-mkfifo $work/typing
-"${run[@]}" bash -c 'echo "hello from inside"; read -r line' <$work/typing >session.txt 2>&1 &
+mkfifo typing
+exec 8<>typing # somebody who could type, and doesn't
+"${run[@]}" bash -c 'echo "hello from inside"; read -r line' <typing >session.txt 2>&1 &
 session=$!
-exec 8>$work/typing
 for _ in {1..200}; do [ -s session.txt ] && break; sleep 0.05; done
 show cordon ps
 expect "the session is listed" grep -q claude-code out
 id=$(grep -oE '\b[0-9a-f]{8}\b' out | head -n 1)
 show cordon stop "$id"
 wait "$session" && ended=0 || ended=$?
-exec 8>&-
 expect "it ended (exit code $ended)" is $((ended > 128)) 1
 expect "nothing of it is left: the plan is empty" converged
-"${run[@]}" bash -c 'echo "hello from inside"; read -r line' <>$work/typing >session2.txt 2>&1 &
+"${run[@]}" bash -c 'echo "hello from inside"; read -r line' <typing >session2.txt 2>&1 &
 session=$!
 for _ in {1..200}; do [ -s session2.txt ] && break; sleep 0.05; done
 kill -KILL "$session"
