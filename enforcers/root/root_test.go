@@ -95,7 +95,8 @@ func TestConformance(t *testing.T) {
 	script := write(t, h+"/bin/tool", "#!/usr/bin/env sh\necho tool\n", 0o755)
 	must(t, os.Symlink("../bin/tool", filepath.Join(h, "bin", "alias")))
 	write(t, h+"/share/data/one", "1", 0o644)
-	cp(t, "/bin/true", h+"/bin/own")
+	cc(t, h, "libown.so", "-shared")
+	cc(t, h, "own", "-L"+h+"/bin", "-lown", "-Wl,-rpath,$ORIGIN")
 	sets := []specs.Set{
 		{Sandboxes: []specs.Sandbox{
 			sandbox("full", specs.Filesystem{
@@ -166,7 +167,13 @@ func TestConformance(t *testing.T) {
 				must(t, os.Mkdir(stage, 0o755))
 				must(t, unix.Mount("cordon", stage, "tmpfs", 0, ""))
 			}},
-			{Name: "a program replaced by an upgrade", Do: func(t *testing.T) { cp(t, "/bin/true", h+"/bin/own") }},
+			{Name: "a library replaced", Do: func(t *testing.T) { cp(t, h+"/bin/libown.so", h+"/bin/libown.so") }},
+			{Name: "a library that needs another", Do: func(t *testing.T) { cc(t, h, "libown.so", "-shared", "-lm") }},
+			{Name: "a link changed", Do: func(t *testing.T) {
+				must(t, os.Remove(h+"/bin/alias"))
+				must(t, os.Symlink(script, h+"/bin/alias"))
+			}},
+			{Name: "a program replaced by an upgrade", Do: func(t *testing.T) { cp(t, h+"/bin/own", h+"/bin/own") }},
 			{Name: "a script that has another interpreter", Do: func(t *testing.T) {
 				write(t, script, "#!/usr/bin/env cat\n", 0o755)
 			}},
@@ -185,6 +192,20 @@ func cp(t testing.TB, from, to string) {
 	b, err := os.ReadFile(from)
 	must(t, err)
 	write(t, to, string(b), 0o755)
+}
+
+// cc compiles h/bin/name, replacing what is there.
+func cc(t testing.TB, h, name string, args ...string) {
+	t.Helper()
+	kerneltest.Program(t, "gcc")
+	src := write(t, h+"/src/main.c", "int main(void) { return 0; }\n", 0o644)
+	out := h + "/src/" + name
+	args = append([]string{"-fPIC", "-Wl,--no-as-needed", "-o", out, src}, args...)
+	if b, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %v: %v\n%s", args, err, b)
+	}
+	must(t, os.MkdirAll(h+"/bin", 0o755))
+	must(t, os.Rename(out, h+"/bin/"+name))
 }
 
 // inTree runs argv with the tree as its root, as a session would.
