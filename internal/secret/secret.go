@@ -25,22 +25,33 @@ func (r Reader) Read(name string) (string, error) {
 	if s == nil {
 		return "", fmt.Errorf("secret.%s: not declared", name)
 	}
-	value, err := read(*s)
+	value, err := r.read(*s)
 	if err != nil {
 		return "", fmt.Errorf("secret.%s: %w", name, err)
 	}
 	return value, nil
 }
 
-func read(s specs.Secret) (string, error) {
-	if s.Env != "" {
+func (r Reader) read(s specs.Secret) (string, error) {
+	switch {
+	case s.Env != "":
 		v, ok := os.LookupEnv(s.Env)
 		if !ok || v == "" {
 			return "", fmt.Errorf("the environment variable %s is not set", s.Env)
 		}
 		return v, nil
+	case len(s.Command) > 0:
+		return output(s.Command)
+	case s.Systemd != "":
+		return credential(s.Systemd)
+	case s.Vault != nil:
+		return r.vault(*s.Vault)
 	}
-	f, err := os.Open(s.File)
+	return file(s.File)
+}
+
+func file(path string) (string, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
@@ -49,12 +60,17 @@ func read(s specs.Secret) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return clean(path, b)
+}
+
+// clean takes one trailing newline off what a place held.
+func clean(place string, b []byte) (string, error) {
 	if len(b) > maxSize {
-		return "", fmt.Errorf("%s is larger than %d bytes", s.File, maxSize)
+		return "", fmt.Errorf("%s is larger than %d bytes", place, maxSize)
 	}
 	v := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
 	if v == "" {
-		return "", errors.New(s.File + " is empty")
+		return "", errors.New(place + " is empty")
 	}
 	return v, nil
 }
