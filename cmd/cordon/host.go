@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/aicodesit/cordon/enforcers/cgroup"
+	"github.com/aicodesit/cordon/enforcers/postgres"
+	"github.com/aicodesit/cordon/enforcers/root"
+	"github.com/aicodesit/cordon/enforcers/seccomp"
+	"github.com/aicodesit/cordon/enforcers/session"
+	"github.com/aicodesit/cordon/enforcers/slot"
+	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/internal/secret"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// host is the enforcers of this machine.
+type host struct {
+	*reconciler.Reconciler
+	cgroup   *cgroup.Enforcer
+	postgres *postgres.Enforcer
+}
+
+// host wires the enforcers. It touches nothing: a plan from a snapshot needs
+// them too.
+func (a *app) host(set specs.Set) *host {
+	log := a.log()
+	secrets := secret.Reader{Secrets: set.Secrets}
+	h := &host{
+		cgroup: cgroup.New(cgroup.Options{Parent: a.CgroupParent, Log: log}),
+		postgres: postgres.New(postgres.Options{
+			Databases: set.Databases,
+			URL: func(_ context.Context, name string) (string, error) {
+				db := specs.Find(set.Databases, name)
+				if db == nil {
+					return "", errors.New("not declared")
+				}
+				return secrets.Read(db.Connection)
+			},
+			Log:       log,
+		}),
+	}
+	h.Reconciler = &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
+		{Name: "session", Enforcer: session.New(session.Options{RunDir: a.run(), Log: log})},
+		{Name: "cgroup", Enforcer: h.cgroup},
+		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.run(), Log: log})},
+		{Name: "root", Enforcer: root.New(root.Options{Dir: a.run(), Log: log})},
+		{Name: "slot", Enforcer: slot.New(slot.Options{Dir: a.run(), Log: log})},
+		{Name: "postgres", Enforcer: h.postgres},
+	}}
+	return h
+}
+
+// close ends the connections to the databases. That they end badly changes
+// nothing: what was committed is committed.
+func (h *host) close(ctx context.Context) {
+	if err := h.postgres.Close(ctx); err != nil {
+		h.Log.Debug("close", "error", err)
+	}
+}
+
+// load reads the files; what is wrong with them is shown on stderr.
+func (a *app) load() (specs.Set, error) {
+	set, diags := hcl.Load(a.Dir, a.options())
+	if err := diags.WriteText(a.stderr, a.color(os.Stderr)); err != nil {
+		return specs.Set{}, err
+	}
+	if diags.HasErrors() {
+		return specs.Set{}, exitError{1}
+	}
+	return set, nil
+}
+
+// color tells whether f is a terminal that may get colours.
+func (a *app) color(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
+
+// needRoot explains what would otherwise fail in many ways.
+func needRoot(what string) error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	return errors.New(what + " needs root")
+}
+
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

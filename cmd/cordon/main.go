@@ -1,0 +1,82 @@
+// Command cordon keeps untrusted work inside what HCL files declare: it plans
+// and applies sandbox profiles, networks and database access, and starts
+// sessions in them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// version is set at build time.
+var version = "devel"
+
+func main() {
+	// A closed terminal or pipe ends an apply as an interrupt does: after the
+	// change in hand.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), stop: stop}
+	code := a.main(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// app is one invocation.
+type app struct {
+	stdin   *os.File
+	stdout  *os.File
+	stderr  io.Writer
+	environ []string
+	stop    func() // gives signals back their default meaning
+	settings
+}
+
+// exitError ends with a code of its own; its message was shown already.
+type exitError struct{ code int }
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
+
+// main returns the exit code: 0, or 1 for an error that it has shown on
+// stderr, or what the subcommand documents.
+func (a *app) main(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var exit exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.code
+	}
+	fmt.Fprintf(a.stderr, "Error: %v\n", err)
+	return 1
+}
+
+// root is the command table.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "cordon",
+		Short:         "Keep agents, terminals and dev servers inside what HCL files declare",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	a.settings.register(root, a.environ)
+	root.AddCommand(
+		validateCommand(a), fmtCommand(a),
+		planCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
+		
+		doctorCommand(a), versionCommand(a),
+	)
+	return root
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
+
+	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/internal/rundir"
+)
+
+// settings are how cordon is used on a host, as opposed to what it enforces.
+// Each comes from its flag, else from CORDON_NAME, else from the settings
+// file, else is the flag's default.
+type settings struct {
+	Dir          string
+	RunDir       string
+	CgroupParent string
+	LogLevel     string
+	Vars         []string
+	VarFiles     []string
+}
+
+// defaultSettings is the settings file that is read when it exists and
+// --settings names no other.
+const defaultSettings = "/etc/cordon/settings.yaml"
+
+func (s *settings) register(root *cobra.Command, environ []string) {
+	f := root.PersistentFlags()
+	f.StringP("dir", "C", ".", "directory of the *.hcl files")
+	f.String("run-dir", "/run/cordon", "directory of what lasts until reboot")
+	f.String("cgroup-parent", "cordon", "cgroup that sessions' cgroups are made in")
+	f.String("log-level", "warn", "debug, info, warn or error")
+	f.StringArray("var", nil, "set a variable, NAME=VALUE")
+	f.StringArray("var-file", nil, "file of variables' values")
+	f.String("settings", "", "settings file (default "+defaultSettings+")")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.load(cmd, environ) }
+}
+
+func (s *settings) load(cmd *cobra.Command, environ []string) error {
+	v := viper.New()
+	if err := v.BindPFlags(cmd.Flags()); err != nil {
+		return err
+	}
+	v.SetEnvPrefix("CORDON")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	if err := readSettings(v); err != nil {
+		return err
+	}
+	s.Dir, s.RunDir, s.CgroupParent, s.LogLevel = v.GetString("dir"), v.GetString("run-dir"), v.GetString("cgroup-parent"), v.GetString("log-level")
+	// Values may hold commas and spaces: viper would split them.
+	var err error
+	if s.Vars, err = cmd.Flags().GetStringArray("var"); err != nil {
+		return err
+	}
+	s.VarFiles, err = cmd.Flags().GetStringArray("var-file")
+	return err
+}
+
+func readSettings(v *viper.Viper) error {
+	file := v.GetString("settings")
+	v.SetConfigFile(file)
+	if file == "" {
+		v.SetConfigFile(defaultSettings)
+	}
+	err := v.ReadInConfig()
+	if err != nil && (file != "" || !missing(err)) {
+		return fmt.Errorf("settings: %w", err)
+	}
+	return nil
+}
+
+func (a *app) log() *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.LogLevel)); err != nil {
+		level = slog.LevelWarn
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+func (a *app) run() rundir.Dir { return rundir.Dir(a.RunDir) }
+
+func (a *app) options() hcl.Options {
+	return hcl.Options{Vars: a.Vars, VarFiles: a.VarFiles, Environ: a.environ}
+}

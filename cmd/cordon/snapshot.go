@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func snapshotCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "snapshot",
+		Short: "Record the live state as JSON, for plan --live",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needRoot("reading the live state"); err != nil {
+				return err
+			}
+			set, err := a.load()
+			if err != nil {
+				return err
+			}
+			h := a.host(set)
+			defer h.close(cmd.Context())
+			snap, err := h.Snapshot(cmd.Context(), set)
+			if err != nil {
+				return err
+			}
+			if err := writeJSON(a.stdout, snap); err != nil {
+				return err
+			}
+			if len(snap.Failed) > 0 {
+				for name, why := range snap.Failed {
+					_, _ = os.Stderr.WriteString("Warning: " + name + " could not be read: " + why + "\n")
+				}
+				return errors.New("the snapshot is incomplete")
+			}
+			return nil
+		},
+	}
+}
