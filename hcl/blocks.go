@@ -1,9 +1,11 @@
 package hcl
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -27,15 +29,35 @@ const (
 const maxCount = 4_194_304
 
 func readSecret(b body, name string) specs.Secret {
-	s := specs.Secret{Range: rangeOf(b.header), Name: name, File: b.place("file"), Env: b.place("env")}
-	file, env := b.attribute("file"), b.attribute("env")
+	s := specs.Secret{
+		Range: rangeOf(b.header), Name: name,
+		File: b.place("file"), Env: b.place("env"), Systemd: b.place("systemd"),
+		Command: b.texts("command", `["/usr/bin/pass", "show", "NAME"]`),
+		TTL:     b.duration("ttl", 0),
+	}
+	v, inVault := b.inner("vault")
+	if inVault {
+		s.Vault = &specs.VaultSecret{
+			Address: parsed(v, "address", "", parseServer), Mount: v.string("mount"), Path: v.string("path"),
+			Field: v.string("field"), Token: v.ref("token", "secret"), Namespace: v.string("namespace"),
+		}
+	}
+	found := 0
+	for _, where := range []string{"file", "env", "systemd", "command"} {
+		if b.attribute(where) != nil {
+			found++
+		}
+	}
+	if inVault {
+		found++
+	}
 	switch {
-	case file != nil && env != nil:
-		b.e.error(env.NameRange, b.what+" has both file and env", "A secret comes from one place: leave one of the two out.")
-	case file == nil && env == nil:
-		b.e.error(b.header, b.what+" has neither file nor env", `Say where it is found: file = "/etc/cordon/secrets/NAME", or env = "NAME" for a variable of cordon's own environment.`)
-	case env != nil && s.Env != "" && !validEnvName(s.Env):
-		b.bad(env.Expr.Range(), "env", fmt.Sprintf("%q can't be the name of an environment variable.", s.Env))
+	case found == 0:
+		b.e.error(b.header, b.what+" is nowhere to be found", `Say where: file = "/etc/cordon/secrets/NAME", or env = "NAME" for a variable of cordon's own environment; or one of command, systemd, vault.`)
+	case found > 1:
+		b.e.error(b.header, b.what+" is said to be in more than one place", "Keep one of file, env, command, systemd and vault.")
+	case s.Env != "" && !validEnvName(s.Env):
+		b.bad(b.attribute("env").Expr.Range(), "env", fmt.Sprintf("%q can't be the name of an environment variable.", s.Env))
 	}
 	return s
 }
@@ -95,7 +117,7 @@ func readProxy(b body, name string) specs.Proxy {
 		Range:    rangeOf(b.header),
 		Name:     name,
 		Port:     b.port("port"),
-		Upstream: parsed(b, "upstream", "", parseUpstream),
+		Upstream: parsed(b, "upstream", "", parseServer),
 		Inject:   b.refMap("inject", "secret"),
 		Paths:    set(parsedList(b, "paths", `["/v1/messages"]`, parseURLPath)),
 	}
@@ -112,23 +134,35 @@ func readProxy(b body, name string) specs.Proxy {
 	return p
 }
 
-func parseUpstream(s string) (string, error) {
+// parseServer reads the URL of a server: https, or http to the host itself.
+func parseServer(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
-	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return "", fmt.Errorf(`%q is not the address of a server; write it like "https://api.example.com"`, s)
 	case u.User != nil:
-		return "", fmt.Errorf("a user or password in it would be shown; use inject with a secret")
-	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
-		return "", fmt.Errorf("it is a server only; write %q, and what may be asked of it under paths", u.Scheme+"://"+u.Host)
+		return "", errors.New("a user or password in it would be shown; use a secret")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return "", errors.New("over http whoever is between could read and change what is sent; write https")
+	case u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("it must end with the host or a path")
 	}
-	return u.Scheme + "://" + u.Host, nil
+	return strings.TrimSuffix(s, "/"), nil
 }
 
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// parseURLPath reads "[METHOD ]PATH", in which a segment may be {NAME}.
 func parseURLPath(s string) (string, error) {
-	u, err := url.ParseRequestURI(s)
-	if err != nil || !strings.HasPrefix(s, "/") || u.Path != s || u.JoinPath().Path != s {
-		return "", fmt.Errorf(`%q is not the exact path of a request; write it like "/v1/messages"`, s)
+	method, p, ok := strings.Cut(s, " ")
+	if !ok {
+		method, p = "POST", s
+	}
+	if method == "" || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || !strings.HasPrefix(p, "/") || path.Clean(p) != p || strings.ContainsAny(p, "?#% \\") {
+		return "", fmt.Errorf(`%q is not the exact path of a request; write it like "/v1/messages" or "GET /v1/models"`, s)
 	}
 	return s, nil
 }

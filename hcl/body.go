@@ -1,10 +1,12 @@
 package hcl
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	hcllib "github.com/hashicorp/hcl/v2"
@@ -47,8 +49,29 @@ func (b body) attributes(name string) []*hclsyntax.Attribute {
 	return all
 }
 
+// bad reports a value. What was said about an attribute when it was read for
+// another block that has it too is not said again.
 func (b body) bad(at hcllib.Range, name, detail string) {
-	b.e.error(at, fmt.Sprintf("bad %s in %s", name, b.what), sentence(detail))
+	b.wrong(at, fmt.Sprintf("bad %s in %s", name, b.what), sentence(detail))
+}
+
+// badValue reports the error of a parser of values.
+func (b body) badValue(at hcllib.Range, name string, err error) {
+	var u unknownWord
+	if errors.As(err, &u) {
+		b.wrong(at, fmt.Sprintf("%s in %s", u, b.what), u.hint)
+		return
+	}
+	b.bad(at, name, err.Error())
+}
+
+func (b body) wrong(at hcllib.Range, summary, detail string) {
+	said := reportKey{file: at.Filename, byte: at.Start.Byte, detail: detail}
+	if b.e.said[said] {
+		return
+	}
+	b.e.said[said] = true
+	b.e.error(at, summary, detail)
 }
 
 // evaluate returns the value of an attribute that may be shown and is not null.
@@ -84,7 +107,19 @@ func (b body) scalar(name string, want cty.Type) (cty.Value, *hclsyntax.Attribut
 		b.bad(a.Expr.Range(), name, fmt.Sprintf("A %s is required; this is %s.", want.FriendlyName(), typeName(v)))
 		return v, a, false
 	}
+	if want == cty.String && !b.clean(v.AsString(), a.Expr.Range(), name) {
+		return v, a, false
+	}
 	return v, a, true
+}
+
+// clean tells whether s can be handed to a system: none takes a NUL.
+func (b body) clean(s string, at hcllib.Range, name string) bool {
+	if !strings.ContainsRune(s, 0) {
+		return true
+	}
+	b.bad(at, name, "A NUL can't be part of it.")
+	return false
 }
 
 func (b body) string(name string) string {
@@ -103,7 +138,7 @@ func parsed[T any](b body, name string, def T, parse func(string) (T, error)) T 
 	}
 	got, err := parse(v.AsString())
 	if err != nil {
-		b.bad(a.Expr.Range(), name, err.Error())
+		b.badValue(a.Expr.Range(), name, err)
 		return def
 	}
 	return got
@@ -119,7 +154,7 @@ func oneOf(name string, choices []string) func(string) (string, error) {
 		if slices.Contains(choices, s) {
 			return s, nil
 		}
-		return "", fmt.Errorf("%q is no %s. %s", s, name, didYouMean(s, choices))
+		return "", notIn(name, s, s, choices)
 	}
 }
 
@@ -174,15 +209,16 @@ type element struct {
 }
 
 // elements returns those of a list attribute, bases first. given is false if
-// the attribute is nowhere given.
+// no list is given.
 func (b body) elements(name, example string) (all []element, given bool) {
 	for _, a := range b.attributes(name) {
 		v, ok := b.evaluate(a)
 		if !ok {
 			continue
 		}
-		given = true
-		all = append(all, b.elementsOf(a.Expr, v, name, example)...)
+		list := b.elementsOf(a.Expr, v, name, example)
+		given = given || list != nil
+		all = append(all, list...)
 	}
 	return all, given
 }
@@ -197,7 +233,7 @@ func (b body) elementsOf(expr hclsyntax.Expression, v cty.Value, name, example s
 		return nil
 	}
 	tuple, _ := expr.(*hclsyntax.TupleConsExpr)
-	var list []element
+	list := []element{}
 	for it := v.ElementIterator(); it.Next(); {
 		_, item := it.Element()
 		at := expr.Range()
@@ -226,9 +262,12 @@ func parsedList[T comparable](b body, name, example string, parse func(string) (
 			b.bad(el.at, name, fmt.Sprintf("Each element must be a string, as in %s; this is %s.", example, typeName(el.value)))
 			continue
 		}
+		if !b.clean(el.value.AsString(), el.at, name) {
+			continue
+		}
 		got, err := parse(el.value.AsString())
 		if err != nil {
-			b.bad(el.at, name, err.Error())
+			b.badValue(el.at, name, err)
 			continue
 		}
 		if !slices.Contains(list, got) {
@@ -311,7 +350,8 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	if c := s[0]; c >= 'a' && c <= 'z' {
+	word, _, _ := strings.Cut(s, " ")
+	if c := s[0]; c >= 'a' && c <= 'z' && !strings.ContainsAny(word, "./-_0123456789") {
 		s = string(c-'a'+'A') + s[1:]
 	}
 	if last := s[len(s)-1]; last != '.' && last != '?' {

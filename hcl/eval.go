@@ -42,6 +42,7 @@ type evaluator struct {
 	variables map[string]cty.Value
 	locals    map[string]cty.Value
 	path      []string // locals that are being evaluated, for cycles
+	said      map[reportKey]bool
 	root      *hcllib.EvalContext
 }
 
@@ -51,6 +52,7 @@ func newEvaluator(n *namespace, r *reporter) *evaluator {
 		names:     n,
 		variables: map[string]cty.Value{},
 		locals:    map[string]cty.Value{},
+		said:      map[reportKey]bool{},
 		root:      &hcllib.EvalContext{Functions: functions()},
 	}
 }
@@ -112,7 +114,7 @@ func (e *evaluator) resolve(t hcllib.Traversal, sc *scope) (root, name string, v
 		return fail(fmt.Sprintf("unknown reference %q", root), rootHint(t))
 	}
 	if root == "session" {
-		return fail(sessionName(t)+" is not known here", sessionHint)
+		return fail(written(t)+" is not known here", sessionHint)
 	}
 	step, isAttr := cty.NilVal, false
 	if len(t) > 1 {
@@ -128,7 +130,7 @@ func (e *evaluator) resolve(t hcllib.Traversal, sc *scope) (root, name string, v
 	}
 	name = step.AsString()
 	if isReferable(root) && len(t) > 2 {
-		return fail(fmt.Sprintf("%s.%s can't be looked into", root, name), fmt.Sprintf("A reference stands for the block as a whole: write %s.%s.", root, name))
+		return fail(written(t)+" can't be looked into", fmt.Sprintf("A reference stands for the block as a whole: write %s.%s.", root, name))
 	}
 	v, known, failed := e.lookup(root, name, sc)
 	switch {

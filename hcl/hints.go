@@ -35,8 +35,8 @@ func rootHint(t hcllib.Traversal) string {
 	return didYouMean(root, rootNames())
 }
 
-// sessionName is a traversal as it is written: session.project.name.
-func sessionName(t hcllib.Traversal) string {
+// written is a traversal as it stands in the file: session.project.name.
+func written(t hcllib.Traversal) string {
 	var out strings.Builder
 	for _, step := range t {
 		switch s := step.(type) {

@@ -139,6 +139,8 @@ func nearName(s string) string {
 			out.WriteRune(c)
 		case c == ' ' || c == '.' || c == '/' || c == ':':
 			out.WriteByte('-')
+		default:
+			return ""
 		}
 	}
 	near := strings.TrimLeft(out.String(), "-_0123456789")

@@ -196,18 +196,7 @@ func commands(b body, name string) []string {
 
 func (l *loader) readDevServer(b body) *specs.DevServer {
 	d := &specs.DevServer{Range: rangeOf(b.header), Sandbox: b.ref("sandbox", "sandbox"), User: b.string("user"), Port: b.port("port")}
-	elements, _ := b.elements("command", `["npm", "run", "dev"]`)
-	for _, el := range elements {
-		if !b.shown(el.value, el.at) {
-			continue
-		}
-		text, ok := asText(el.value)
-		if !ok {
-			b.bad(el.at, "command", fmt.Sprintf("Text is required; this is %s.", typeName(el.value)))
-			continue
-		}
-		d.Command = append(d.Command, text)
-	}
+	d.Command = b.texts("command", `["npm", "run", "dev"]`)
 	l.locatable(b)
 	return d
 }

@@ -171,11 +171,14 @@ func (b body) literal(v cty.Value, at hcllib.Range, name string) (specs.Template
 		b.bad(at, name, fmt.Sprintf("Text is required; this is %s.", typeName(v)))
 		return "", false
 	}
+	if !b.clean(text, at, name) {
+		return "", false
+	}
 	return specs.Literal(text), true
 }
 
 func (b body) sessionValue(t hcllib.Traversal) (specs.Template, bool) {
-	name := sessionName(t)
+	name := written(t)
 	if slices.Contains(specs.SessionNames(), name) {
 		return specs.Template("${" + name + "}"), true
 	}
@@ -188,33 +191,61 @@ func usesSession(expr hclsyntax.Expression) bool {
 }
 
 // templates returns a list of texts in which each may name the session. It
-// is one value: own ones replace the base's.
+// is one value: own ones replace the base's. It is nil if one has an error.
 func (b body) templates(name, example string) []specs.Template {
 	a := b.attribute(name)
 	if a == nil {
 		return nil
 	}
 	if tuple, ok := a.Expr.(*hclsyntax.TupleConsExpr); ok {
-		list := []specs.Template{}
-		for _, expr := range tuple.Exprs {
-			if t, ok := b.template(expr, name); ok {
-				list = append(list, t)
-			}
-		}
-		return list
+		return allOrNil(tuple.Exprs, func(expr hclsyntax.Expression) (specs.Template, bool) { return b.template(expr, name) })
 	}
 	v, ok := b.evaluate(a)
 	if !ok {
 		return nil
 	}
-	list := []specs.Template{}
-	for _, el := range b.elementsOf(a.Expr, v, name, example) {
+	elements := b.elementsOf(a.Expr, v, name, example)
+	if elements == nil {
+		return nil
+	}
+	return allOrNil(elements, func(el element) (specs.Template, bool) {
 		if !b.shown(el.value, el.at) {
-			continue
+			return "", false
 		}
-		if t, ok := b.literal(el.value, el.at, name); ok {
-			list = append(list, t)
+		return b.literal(el.value, el.at, name)
+	})
+}
+
+// texts returns a list of texts that name no session, as they are listed. It
+// is nil if one has an error.
+func (b body) texts(name, example string) []string {
+	elements, given := b.elements(name, example)
+	if !given {
+		return nil
+	}
+	return allOrNil(elements, func(el element) (string, bool) {
+		if !b.shown(el.value, el.at) {
+			return "", false
 		}
+		text, ok := asText(el.value)
+		if !ok {
+			b.bad(el.at, name, fmt.Sprintf("Text is required; this is %s.", typeName(el.value)))
+		}
+		return text, ok && b.clean(text, el.at, name)
+	})
+}
+
+// allOrNil maps from, and is nil if there was no value for one. An empty list
+// is not nil.
+func allOrNil[F, T any](from []F, one func(F) (T, bool)) []T {
+	list, all := []T{}, true
+	for _, f := range from {
+		t, ok := one(f)
+		list = append(list, t)
+		all = all && ok
+	}
+	if !all {
+		return nil
 	}
 	return list
 }

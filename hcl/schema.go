@@ -47,7 +47,13 @@ func (s *schema) kinds() []string {
 var schemas = map[string]*schema{
 	"variable": {label: "name", may: []string{"type", "default", "description", "sensitive"}},
 	"locals":   {},
-	"secret":   {label: "name", may: []string{"file", "env"}},
+	"secret": {
+		label: "name",
+		may:   []string{"file", "env", "command", "systemd", "ttl"},
+		blocks: []inner{
+			{kind: "vault", schema: schema{needs: []string{"address", "mount", "path", "field", "token"}, may: []string{"namespace"}}},
+		},
+	},
 	"environment": {
 		label: "name",
 		may:   []string{"allow", "set"},

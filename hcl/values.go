@@ -137,7 +137,7 @@ func parseCapability(s string) (string, error) {
 	if contains(capabilityNames, name) {
 		return name, nil
 	}
-	return "", errors.New(unknownWord("capability", s, name, words(capabilityNames)))
+	return "", notIn("capability", s, name, words(capabilityNames))
 }
 
 // parseSyscall holds to the names of system calls.
@@ -145,7 +145,7 @@ func parseSyscall(s string) (string, error) {
 	if contains(syscallNames, s) {
 		return s, nil
 	}
-	return "", errors.New(unknownWord("system call", s, s, words(syscallNames)))
+	return "", notIn("system call", s, s, words(syscallNames))
 }
 
 // parseErrno holds to the names of errors.
@@ -153,7 +153,7 @@ func parseErrno(s string) (string, error) {
 	if contains(errnoNames, s) {
 		return s, nil
 	}
-	return "", errors.New(unknownWord("error name", s, s, words(errnoNames)))
+	return "", notIn("error name", s, s, words(errnoNames))
 }
 
 // parseSignal reads "TERM" or "SIGTERM" to the former.
@@ -162,15 +162,16 @@ func parseSignal(s string) (string, error) {
 	if contains(signalNames, name) {
 		return name, nil
 	}
-	return "", errors.New(unknownWord("signal", s, name, words(signalNames)))
+	return "", notIn("signal", s, name, words(signalNames))
 }
 
-// unknownWord is the error for a word that is not in a table. looked is the
-// form of given that the table would have it in.
-func unknownWord(what, given, looked string, table []string) string {
-	text := fmt.Sprintf("unknown %s %q", what, given)
-	if hint := didYouMean(looked, table); hint != "" {
-		text += ". " + hint
-	}
-	return text
+// unknownWord is the error for a word that is not one of a table.
+type unknownWord struct{ what, given, hint string }
+
+func (u unknownWord) Error() string { return fmt.Sprintf("unknown %s %q", u.what, u.given) }
+
+// notIn makes an unknownWord. looked is the form of given that the table
+// would have it in.
+func notIn(what, given, looked string, table []string) error {
+	return unknownWord{what, given, didYouMean(looked, table)}
 }

@@ -96,8 +96,11 @@ func kernelDir(p string) string {
 func (c *checker) secrets(s Set) {
 	for _, x := range s.Secrets {
 		c.path(x.Range, "file", x.File)
-		if x.File != "" && x.Env != "" {
-			c.add(x.Range, "env", fmt.Sprintf("secret %q has both file and env", x.Name), "A secret comes from one place: leave one of the two out.")
+		if len(x.Command) > 0 {
+			c.path(x.Range, "command", x.Command[0])
+		}
+		if x.Vault != nil {
+			missing(c, s.Secrets, x.Range, "vault.token", "secret", x.Vault.Token)
 		}
 	}
 }

@@ -162,6 +162,7 @@ func (c *checker) hidden(x Sandbox, mounts, fixed []mount) {
 			if within(f.target, m.target) {
 				c.addElement(f.at, f.attr, f.target, fmt.Sprintf("%s %q is covered by %s %q in sandbox %q", f.kind, f.target, m.kind, m.target, x.Name),
 					"It would not be seen. Leave it out, or mount elsewhere.")
+				break
 			}
 			if below(m.target, f.target) {
 				c.add(m.at, "", fmt.Sprintf("%s onto %q, inside of %s %q", m.kind, m.target, f.kind, f.target),
