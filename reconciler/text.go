@@ -90,7 +90,7 @@ func (s Style) change(b *strings.Builder, c FileChange) {
 	case Delete: // what goes is named by its address
 	case Create:
 		for _, k := range slices.Sorted(maps.Keys(after)) {
-			fmt.Fprintf(b, "    %s = %s\n", k, clean(text(after[k])))
+			value(b, k, after[k])
 		}
 	case Update:
 		keys := maps.Clone(before)
@@ -100,6 +100,21 @@ func (s Style) change(b *strings.Builder, c FileChange) {
 		}
 	}
 	b.WriteByte('\n')
+}
+
+// wide is the length from which a list is written with an element a line.
+const wide = 100
+
+func value(b *strings.Builder, key string, v any) {
+	list, ok := v.([]any)
+	if line := text(v); !ok || len(line) < wide {
+		fmt.Fprintf(b, "    %s = %s\n", key, clean(line))
+		return
+	}
+	fmt.Fprintf(b, "    %s:\n", key)
+	for _, e := range list {
+		fmt.Fprintf(b, "      %s\n", clean(text(e)))
+	}
 }
 
 // attribute shows how one attribute changes; lists by their elements.

@@ -43,6 +43,7 @@ func samplePlan() *Plan {
 				Before: attrs{"x.nested", map[string]any{"limits": map[string]any{"cpu": 80, "memory": 1}}},
 				After:  attrs{"x.nested", map[string]any{"limits": map[string]any{"cpu": 90, "memory": 1, "pids": 64}}},
 			},
+			{After: attrs{"x.wide", map[string]any{"rules": []string{strings.Repeat("a", 60), strings.Repeat("b", 60)}}}},
 			{After: attrs{"x.nasty", map[string]any{"name": "\x1b[31mred\u202e & <b>"}}},
 		},
 		Notes:    []Note{{"postgres.table.main.shop.orders", "pending: the table does not exist yet"}},
@@ -99,7 +100,7 @@ func TestCurrentSeesWhatMoved(t *testing.T) {
 	for name, move := range map[string]func(*Plan){
 		"the files":     func(p *Plan) { p.Set.Proxies = nil },
 		"x.order":       func(p *Plan) { p.Changes[3].Before = attrs{"x.order", map[string]any{"rules": []string{"c"}}} },
-		"x.nasty":       func(p *Plan) { p.Changes = p.Changes[:5] },
+		"x.nasty":       func(p *Plan) { p.Changes = p.Changes[:6] },
 		"x.new":         func(p *Plan) { p.Changes = append(p.Changes, Change{After: attrs{"x.new", nil}}) },
 		"cgroup.0badca": func(p *Plan) { p.Changes[0].Before, p.Changes[0].After = nil, p.Changes[0].Before },
 	} {
