@@ -1,0 +1,104 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os/user"
+	"strconv"
+
+	"github.com/aicodesit/cordon/internal/bwrap"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// outsideUser is whom a session outside any project runs as.
+const outsideUser = "nobody"
+
+// account is whom a session is on the host.
+type account struct {
+	name     string
+	uid, gid uint32
+}
+
+func (a account) home() string { return "/home/" + a.name }
+
+// passwd and group are what the session finds in /etc: itself, and the name
+// that unmapped owners have.
+func (a account) passwd() []byte {
+	s := fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", a.name, a.uid, a.gid, a.home())
+	if a.uid != overflowID {
+		s += fmt.Sprintf("nobody:x:%d:%[1]d::/:/usr/sbin/nologin\n", overflowID)
+	}
+	return []byte(s)
+}
+
+func (a account) group() []byte {
+	s := fmt.Sprintf("%s:x:%d:\n", a.name, a.gid)
+	if a.gid != overflowID {
+		s += fmt.Sprintf("nogroup:x:%d:\n", overflowID)
+	}
+	return []byte(s)
+}
+
+// overflowID is what an id without a mapping shows as, /proc/sys/kernel/overflowuid.
+const overflowID = 65534
+
+// whose finds a session's account: the declared user, else the owner of the
+// project's directory.
+func whose(p *specs.Project) (account, error) {
+	declared := outsideUser
+	if p != nil {
+		declared = p.User
+	}
+	a, err := find(declared, p)
+	if err != nil {
+		return account{}, err
+	}
+	if declared != "root" && (a.uid == 0 || a.gid == 0) {
+		what := fmt.Sprintf("user %s (uid %d, gid %d)", a.name, a.uid, a.gid)
+		if p != nil && declared == "" {
+			what = fmt.Sprintf("the owner of %s (uid %d, gid %d)", p.Directory, a.uid, a.gid)
+		}
+		return account{}, fmt.Errorf("%s is root or in its group: declare another user, or user = \"root\" if that is meant", what)
+	}
+	return a, nil
+}
+
+func find(declared string, p *specs.Project) (account, error) {
+	if declared != "" {
+		u, err := user.Lookup(declared)
+		if err != nil {
+			return account{}, err
+		}
+		return fromUser(u)
+	}
+	dir, err := bwrap.Pin(p.Directory)
+	if err != nil {
+		return account{}, err
+	}
+	defer dir.Close()
+	uid, gid, err := dir.Owner()
+	if err != nil {
+		return account{}, err
+	}
+	id := strconv.FormatUint(uint64(uid), 10)
+	u, err := user.LookupId(id)
+	if errors.As(err, new(user.UnknownUserIdError)) {
+		return account{name: "u" + id, uid: uid, gid: gid}, nil
+	}
+	if err != nil {
+		return account{}, err
+	}
+	return fromUser(u)
+}
+
+func fromUser(u *user.User) (account, error) {
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return account{}, fmt.Errorf("user %s: %w", u.Username, err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return account{}, fmt.Errorf("user %s: %w", u.Username, err)
+	}
+	return account{name: u.Username, uid: uint32(uid), gid: uint32(gid)}, nil
+}

@@ -1,0 +1,128 @@
+package session
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+func newID() (string, error) {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+// allocation is the lock on who gets what: exclusive for who takes a slot or
+// plans to clean up after the dead, shared for who makes what a lease stands
+// for. So nobody cleans away what another has just taken.
+func (r *Runner) allocation(how int) (unlock func(), err error) {
+	dir, err := r.RunDir.Make("sessions")
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, ".allocation"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, how); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// allocate writes the session's lease, with a slot if its sandbox has a
+// network, and returns the sessions that it found dead.
+func (s *running) allocate(p *plan) (dead []entry, err error) {
+	unlock, err := s.allocation(unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	list, err := s.sessions().list()
+	if err != nil {
+		return nil, err
+	}
+	set := p.set
+	if set.Leases, err = leases(list); err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if !e.held {
+			dead = append(dead, e)
+		}
+	}
+	sb := p.sandbox
+	s.lease = record{
+		Lease: specs.Lease{
+			ID: s.id, Sandbox: sb.Name, User: p.who.name, Slot: specs.NoSlot, Limits: sb.Limits, Digest: set.SandboxDigest(sb.Name),
+			Started: time.Now().UTC().Truncate(time.Second), Command: p.command, PID: os.Getpid(),
+		},
+		Seccomp: sb.Seccomp, Grace: cmp.Or(sb.Grace, defaultGrace),
+	}
+	if p.project != nil {
+		s.lease.Project = p.project.Name
+	}
+	if err := s.takeSlot(set, sb); err != nil {
+		return nil, err
+	}
+	return dead, s.writeLease()
+}
+
+// writeLease makes the lease known, and ours if it is new.
+func (s *running) writeLease() error {
+	lock, err := s.sessions().write(s.lease, true)
+	if s.lock == nil {
+		s.lock = lock
+	}
+	return err
+}
+
+func (r *Runner) sessions() sessions { return linux{dir: r.RunDir}.sessions() }
+
+// takeSlot takes the lowest free slot of the sandbox's network: the warm ones
+// are the lowest.
+func (s *running) takeSlot(set specs.Set, sb specs.Sandbox) error {
+	if sb.Network == "" {
+		return nil
+	}
+	n := specs.Find(set.Networks, sb.Network)
+	if n == nil {
+		return fmt.Errorf("network %q is not declared", sb.Network)
+	}
+	taken := map[int]bool{}
+	for _, l := range set.Leases {
+		if l.ID != s.id && l.Network == n.Name {
+			taken[l.Slot] = true
+		}
+	}
+	for i := range n.Slots() {
+		if !taken[i] {
+			s.lease.Network, s.lease.Slot = n.Name, i
+			return nil
+		}
+	}
+	why := fmt.Errorf("network %q has no free slot: all %d are taken", n.Name, n.Slots())
+	return s.isolate(*n, why)
+}
+
+// isolate gives up on the network, if it may be given up.
+func (s *running) isolate(n specs.Network, why error) error {
+	if n.Fallback != specs.FallbackIsolated {
+		return why
+	}
+	s.say("no network %s, so the session has none at all (fallback = \"isolated\"): %s", n.Name, strings.TrimSpace(why.Error()))
+	s.lease.Network, s.lease.Slot = "", specs.NoSlot
+	return nil
+}

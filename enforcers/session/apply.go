@@ -1,0 +1,86 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Apply implements [reconciler.Enforcer]. To delete a session that runs is to
+// end it; to change its digest is to have it started again by the process that
+// runs it. Its control group, which goes after it, takes what is left.
+func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
+	if err := e.apply(ctx, c); err != nil {
+		return fmt.Errorf("%s: %w", c.Addr(), err)
+	}
+	return nil
+}
+
+func (e *Enforcer) apply(ctx context.Context, c reconciler.Change) error {
+	id := strings.TrimPrefix(string(c.Addr()), Name+".")
+	if !validID(id) {
+		return fmt.Errorf("not the address of a session")
+	}
+	now, exists, err := e.kernel.get(id)
+	if err != nil {
+		return err
+	}
+	if c.After == nil {
+		if !exists {
+			return nil
+		}
+		if now.held {
+			if err := e.kernel.end(ctx, now, Order{}); err != nil {
+				// The control group ends it the hard way.
+				e.log.WarnContext(ctx, "session did not end when asked", "session", id, "err", err)
+			}
+		}
+		return e.kernel.remove(id)
+	}
+	want, err := decode(c.After)
+	if err != nil {
+		return err
+	}
+	want.ID = id
+	return e.put(ctx, now, exists, want)
+}
+
+func (e *Enforcer) put(ctx context.Context, now entry, exists bool, want Session) error {
+	if exists && now.broken == nil && fromRecord(now.record).equal(want) {
+		return nil
+	}
+	if !exists || !now.held {
+		r := record{Lease: now.Lease, Seccomp: want.seccomp}
+		r.ID, r.Sandbox, r.Project, r.User = want.ID, want.Sandbox, want.Project, want.User
+		r.Network, r.Slot, r.Digest = want.Network, want.Slot, want.Digest
+		return e.kernel.write(r)
+	}
+	same := fromRecord(now.record)
+	same.Digest = want.Digest
+	if now.broken != nil || !same.equal(want) {
+		return fmt.Errorf("it runs, and only what its profile is may change")
+	}
+	return e.kernel.end(ctx, now, Order{restart: true})
+}
+
+func (s Session) equal(o Session) bool {
+	s.seccomp, o.seccomp = "", ""
+	return s == o
+}
+
+// decode returns r as a Session, also when it comes from a file.
+func decode(r reconciler.Resource) (s Session, err error) {
+	switch r := r.(type) {
+	case Session:
+		return r, nil
+	case reconciler.Recorded:
+		s.Slot = specs.NoSlot
+		err = json.Unmarshal(r.Attributes, &s)
+		return s, err
+	}
+	return s, fmt.Errorf("%T is no session", r)
+}

@@ -1,0 +1,134 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"syscall"
+
+	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Name is the first part of the addresses of sessions.
+const Name = "session"
+
+// Groups are the control groups of sessions, by id.
+type Groups interface {
+	// Enter prepares that the next process that the calling, locked thread
+	// starts with attr begins its life in the session's group. leave must be
+	// called on the same thread right after the start.
+	Enter(id string, attr *syscall.SysProcAttr) (leave func() error, err error)
+	// Kill ends all processes of the session and waits until they are gone.
+	Kill(id string) error
+	// OOMKilled tells whether the session reached its memory limit so that the
+	// kernel killed one of its processes.
+	OOMKilled(id string) (bool, error)
+}
+
+// Options is what an [Enforcer] works with.
+type Options struct {
+	RunDir rundir.Dir
+	Log    *slog.Logger // nil: nothing is logged
+}
+
+// Enforcer keeps the sessions' records. It implements [reconciler.Enforcer],
+// [reconciler.Surveyor], [reconciler.PartReader], [reconciler.Noter] and
+// [reconciler.Examiner].
+type Enforcer struct {
+	kernel kernel
+	log    *slog.Logger
+}
+
+// New returns an Enforcer on this host.
+func New(o Options) *Enforcer {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Enforcer{kernel: linux{dir: o.RunDir}, log: o.Log}
+}
+
+// Session is one session.
+type Session struct {
+	ID      string `json:"-"`
+	Sandbox string `json:"sandbox"`
+	Project string `json:"project,omitempty"`
+	User    string `json:"user"`
+	Network string `json:"network,omitempty"`
+	Slot    int    `json:"slot"`
+	Digest  string `json:"digest"` // of the profile that it runs under
+
+	seccomp string
+}
+
+// Addr implements [reconciler.Resource].
+func (s Session) Addr() reconciler.Addr { return Addr(s.ID) }
+
+// Addr is the address of a session.
+func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
+
+// Needs implements [reconciler.Resource].
+func (s Session) Needs() []reconciler.Addr {
+	needs := []reconciler.Addr{
+		reconciler.NewAddr("root", s.Sandbox),
+		reconciler.NewAddr("seccomp", cmp.Or(s.seccomp, "container.base")),
+		reconciler.NewAddr("cgroup", s.ID),
+	}
+	if s.Slot >= 0 && s.Network != "" {
+		needs = append(needs, memberAddr(s.Network, s.Slot))
+	}
+	return needs
+}
+
+func memberAddr(network string, slot int) reconciler.Addr {
+	return reconciler.NewAddr("network", "member", network, strconv.Itoa(slot))
+}
+
+// Ephemeral implements [reconciler.Ephemeral].
+func (s Session) Ephemeral() bool { return true }
+
+// Desired implements [reconciler.Enforcer]: the sessions that hold a lease of
+// a declared sandbox. One whose profile changed is as it was, or to be started
+// again, as its sandbox says.
+func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
+	var out []reconciler.Resource
+	for _, l := range set.Leases {
+		if !validID(l.ID) {
+			return nil, fmt.Errorf("session: lease %q: the id must be 8 lower-case hexadecimal digits", l.ID)
+		}
+		sandbox := specs.Find(set.Sandboxes, l.Sandbox)
+		if sandbox == nil {
+			continue
+		}
+		s := fromRecord(record{Lease: l, Seccomp: sandbox.Seccomp})
+		if sandbox.OnChange == specs.OnChangeRestart {
+			s.Digest = set.SandboxDigest(l.Sandbox)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func fromRecord(r record) Session {
+	return Session{
+		ID: r.ID, Sandbox: r.Sandbox, Project: r.Project, User: r.User,
+		Network: r.Network, Slot: r.Slot, Digest: r.Digest, seccomp: r.Seccomp,
+	}
+}
+
+// Stale tells whether the session runs under an older profile than set's.
+func Stale(set specs.Set, l specs.Lease) bool { return set.SandboxDigest(l.Sandbox) != l.Digest }
+
+// Notes implements [reconciler.Noter].
+func (e *Enforcer) Notes(set specs.Set) []reconciler.Note {
+	var out []reconciler.Note
+	for _, l := range set.Leases {
+		s := specs.Find(set.Sandboxes, l.Sandbox)
+		if s != nil && s.OnChange != specs.OnChangeRestart && Stale(set, l) {
+			out = append(out, reconciler.Note{Addr: Addr(l.ID), Text: "stale: runs under an older profile of " + l.Sandbox + ", kept"})
+		}
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// The files of a session's directory.
+const (
+	leaseFile   = "lease.json"
+	lockFile    = "lock"
+	restartFile = "restart" // there while the session's command ends in order to start again
+)
+
+// record is what lease.json holds.
+type record struct {
+	specs.Lease
+	Seccomp string        `json:"seccomp,omitempty"` // name of the filter that it was started with
+	Grace   time.Duration `json:"grace,omitempty"`   // how long it has to end when asked
+}
+
+// entry is a session's directory as found.
+type entry struct {
+	record
+	held   bool  // a process runs the session
+	broken error // why lease.json could not be read; the record then has the id alone
+}
+
+// validID tells whether name is a session's id.
+func validID(name string) bool {
+	return len(name) == 8 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// decodeRecord reads a lease.json.
+func decodeRecord(b []byte, id string) (record, error) {
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return record{}, err
+	}
+	if r.ID != id {
+		return record{}, fmt.Errorf("it is the lease of %q", r.ID)
+	}
+	return r, nil
+}
+
+// sessions are the directories of one run directory.
+type sessions string
+
+func (s sessions) dir(id string) string { return filepath.Join(string(s), id) }
+
+func (s sessions) list() ([]entry, error) {
+	names, err := os.ReadDir(string(s))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []entry
+	for _, n := range names {
+		if !n.IsDir() || !validID(n.Name()) {
+			continue
+		}
+		e, ok, err := s.get(n.Name())
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func (s sessions) get(id string) (e entry, ok bool, err error) {
+	e.ID = id
+	if _, err := os.Lstat(s.dir(id)); errors.Is(err, fs.ErrNotExist) {
+		return e, false, nil
+	} else if err != nil {
+		return e, false, err
+	}
+	if e.held, err = held(filepath.Join(s.dir(id), lockFile)); err != nil {
+		return e, false, err
+	}
+	b, err := os.ReadFile(filepath.Join(s.dir(id), leaseFile))
+	if err == nil {
+		var r record
+		if r, err = decodeRecord(b, id); err == nil {
+			e.record = r
+			return e, true, nil
+		}
+	}
+	e.broken = fmt.Errorf("%s: %w", filepath.Join(s.dir(id), leaseFile), err)
+	return e, true, nil
+}
+
+// held tells whether another open of the file has it locked.
+func held(path string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	switch err := flock(f, unix.LOCK_SH|unix.LOCK_NB); {
+	case err == nil:
+		return false, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return true, nil
+	default:
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// write makes the session's directory as a whole, or replaces its lease. The
+// directory appears with its lease in it and, when hold is set, locked.
+func (s sessions) write(r record, hold bool) (lock *os.File, err error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(s.dir(r.ID)); err == nil {
+		return nil, replace(filepath.Join(s.dir(r.ID), leaseFile), b)
+	}
+	tmp, err := os.MkdirTemp(string(s), ".new-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp) // it is gone when all went well
+	if err := os.WriteFile(filepath.Join(tmp, leaseFile), b, 0o600); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(tmp, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if hold {
+		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == nil {
+		err = os.Rename(tmp, s.dir(r.ID))
+	}
+	if err != nil || !hold {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// replace changes a file as a whole.
+func replace(path string, content []byte) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+func (s sessions) remove(id string) error { return os.RemoveAll(s.dir(id)) }

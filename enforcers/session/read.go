@@ -1,0 +1,69 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Survey implements [reconciler.Surveyor]: the leases that are held. One that
+// is held and can't be read is an error, for what it names is in use.
+func (e *Enforcer) Survey(_ context.Context, set specs.Set) (specs.Set, error) {
+	list, err := e.kernel.list()
+	if err != nil {
+		return set, fmt.Errorf("session: %w", err)
+	}
+	set.Leases, err = leases(list)
+	return set, err
+}
+
+func leases(list []entry) ([]specs.Lease, error) {
+	var out []specs.Lease
+	for _, s := range list {
+		switch {
+		case !s.held:
+		case s.broken != nil:
+			return nil, fmt.Errorf("%s: it runs, but as what? %w", Addr(s.ID), s.broken)
+		default:
+			out = append(out, s.Lease)
+		}
+	}
+	slices.SortFunc(out, func(a, b specs.Lease) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// Read implements [reconciler.Enforcer]: all sessions, dead ones too.
+func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
+	list, err := e.kernel.list()
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	var out []reconciler.Resource
+	for _, s := range list {
+		out = append(out, fromRecord(s.record))
+	}
+	return out, nil
+}
+
+// ReadPart implements [reconciler.PartReader].
+func (e *Enforcer) ReadPart(_ context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
+	var out []reconciler.Resource
+	for _, a := range addrs {
+		id := strings.TrimPrefix(string(a), Name+".")
+		if !validID(id) {
+			continue
+		}
+		s, ok, err := e.kernel.get(id)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a, err)
+		}
+		if ok {
+			out = append(out, fromRecord(s.record))
+		}
+	}
+	return out, nil
+}

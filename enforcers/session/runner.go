@@ -1,0 +1,182 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/aicodesit/cordon/internal/bwrap"
+	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/internal/terminal"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Failed is the exit code for all that cordon itself could not do.
+const Failed = 125
+
+// Runner runs sessions in the foreground, one with each call of Run.
+type Runner struct {
+	Set        specs.Set              // without facts
+	Reconciler *reconciler.Reconciler // with the enforcers session, cgroup, seccomp, root, network and slot
+	RunDir     rundir.Dir
+	Groups     Groups
+	Log        *slog.Logger
+
+	Stdin, Stdout, Stderr *os.File
+	Environ               []string // the caller's
+
+	// Reload reads the files again, for a session that is started again under
+	// a changed profile. Without it such a session ends.
+	Reload func(context.Context) (specs.Set, error)
+	// Userns tells whether a user may make user namespaces on this host; nil
+	// is [UserNamespaces].
+	Userns func(uid uint32) bool
+}
+
+// Request is what to run.
+type Request struct {
+	Sandbox string
+	Project string   // "" is outside any project
+	Command []string // nil is the sandbox's own
+}
+
+// Run runs a session to its end and returns its exit code, which counts with
+// an error too. Signals TERM, INT, HUP, QUIT, USR1 and USR2 to this process go
+// to the session's command; after TERM, INT and HUP it has the sandbox's grace
+// period to end.
+//
+// All descriptors of this process from 3 up become close-on-exec.
+func (r *Runner) Run(ctx context.Context, q Request) (code int, err error) {
+	s := &running{Runner: r, q: q, signals: listen()}
+	defer s.signals.close()
+	s.relay, err = terminal.New(r.Stdin, r.Stdout, r.Stderr)
+	if err != nil {
+		return Failed, err
+	}
+	defer s.relay.Close()
+	if s.id, err = newID(); err != nil {
+		return Failed, err
+	}
+	set := r.Set
+	for {
+		code, err = s.once(ctx, set)
+		if err != nil || !s.restarts() {
+			break
+		}
+		if set, err = r.Reload(ctx); err != nil {
+			code, err = Failed, fmt.Errorf("%s: start again: %w", Addr(s.id), err)
+			break
+		}
+		s.relay.Close()
+		if s.relay, err = terminal.New(r.Stdin, r.Stdout, r.Stderr); err != nil {
+			code = Failed
+			break
+		}
+	}
+	s.relay.Close() // before anything is said on the terminal
+	s.finish(ctx)
+	return exitCode(code, err), err
+}
+
+// exitCode finds the code that an error stands for.
+func exitCode(code int, err error) int {
+	var command *bwrap.CommandError
+	var setup *bwrap.SetupError
+	var stopped *stoppedError
+	switch {
+	case err == nil:
+		return code
+	case errors.As(err, &command):
+		return command.Code
+	case errors.As(err, &stopped):
+		return 128 + int(stopped.signal)
+	case errors.As(err, &setup):
+		return Failed
+	}
+	return Failed
+}
+
+// running is a session that this process runs.
+type running struct {
+	*Runner
+	q       Request
+	id      string
+	lock    *os.File // held while the lease lives; nil before
+	lease   record
+	set     specs.Set // that it was last started with
+	relay   *terminal.Relay
+	signals *signals
+}
+
+// once starts the session and waits for its end.
+func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
+	p, err := s.prepare(set, s.q, s.id)
+	if err != nil {
+		return Failed, err
+	}
+	defer p.close()
+	s.set = set
+	starting, stop := s.signals.interrupts(ctx)
+	proc, err := s.start(starting, p)
+	stop()
+	if why := context.Cause(starting); why != nil {
+		if proc != nil {
+			err = proc.Kill()
+		}
+		return Failed, errors.Join(why, err)
+	}
+	if err != nil {
+		return Failed, fmt.Errorf("%s: %w", Addr(s.id), err)
+	}
+	if err := s.relay.Start(s.Stdin); err != nil {
+		return Failed, errors.Join(err, proc.Kill())
+	}
+	done := make(chan struct{})
+	watched := make(chan struct{})
+	go func() { defer close(watched); s.signals.forward(ctx, s, proc, done) }()
+	code, err := proc.Wait()
+	close(done)
+	<-watched
+	var setup *bwrap.SetupError
+	if errors.As(err, &setup) { // it was found executable, and is not: a script without its interpreter, say
+		code, err = 126, nil
+	}
+	s.relay.Close()
+	s.killGroup()
+	return code, err
+}
+
+// killGroup ends what the command left behind, and says if memory was short.
+func (s *running) killGroup() {
+	if err := s.Groups.Kill(s.id); err != nil {
+		s.log().Warn("processes of the session may be left", "session", s.id, "err", err)
+	}
+	oom, err := s.Groups.OOMKilled(s.id)
+	if err == nil && oom {
+		s.say("the session reached its memory limit of %d MiB, and the kernel ended a process of it", s.lease.Limits.Memory>>20)
+	}
+}
+
+// restarts tells whether the session ended in order to be started again.
+func (s *running) restarts() bool {
+	mark := s.RunDir.Session(s.id) + "/" + restartFile
+	if _, err := os.Lstat(mark); err != nil || s.Reload == nil {
+		return false
+	}
+	return os.Remove(mark) == nil
+}
+
+func (s *running) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
+}
+
+// say tells the person who runs the session.
+func (s *running) say(format string, args ...any) {
+	fmt.Fprintf(s.Stderr, "cordon: "+format+"\n", args...)
+}

@@ -1,0 +1,317 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/bwrap"
+	"github.com/aicodesit/cordon/internal/run"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// start makes all that the session needs and lets its command run. The lease
+// stands even when it fails; [running.finish] ends it.
+func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
+	dead, err := s.allocate(p)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := s.RunDir.Lock(ctx, false, func() { s.say("waiting for another cordon that is changing this host") })
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if len(dead) > 0 {
+		if err := s.clean(ctx, dead); err != nil {
+			s.log().WarnContext(ctx, "remains of dead sessions are left for the next apply", "err", err)
+		}
+	}
+	release, err := s.allocation(unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	proc, err := s.launch(ctx, p)
+	var network *networkError
+	if errors.As(err, &network) {
+		proc, err = s.launchIsolated(ctx, p, network)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = proc.Lookup()
+	if err == nil {
+		err = proc.Release()
+	}
+	if err != nil {
+		return nil, errors.Join(err, proc.Kill())
+	}
+	return proc, nil
+}
+
+// launchIsolated starts the session once more, without its network.
+func (s *running) launchIsolated(ctx context.Context, p *plan, why *networkError) (*bwrap.Process, error) {
+	n := specs.Find(p.set.Networks, s.lease.Network)
+	if n == nil {
+		return nil, why
+	}
+	if err := s.isolate(*n, why); err != nil {
+		return nil, err
+	}
+	if err := s.writeLease(); err != nil {
+		return nil, err
+	}
+	return s.launch(ctx, p)
+}
+
+// launch starts bubblewrap up to the gate and, meanwhile, makes or verifies
+// all that the session needs. It returns a *networkError when that failed for
+// the network alone.
+func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
+	set, err := s.facts(p.set)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.converge(ctx, set, reconciler.NewAddr("cgroup", s.id)); err != nil {
+		return nil, err
+	}
+	spec, err := s.spec(p)
+	if err != nil {
+		return nil, err
+	}
+	type applied struct {
+		moved bool
+		err   error
+	}
+	converged := make(chan applied, 1)
+	go func() {
+		moved, err := s.converge(ctx, set, Addr(s.id))
+		converged <- applied{moved, err}
+	}()
+	var proc *bwrap.Process
+	var early error
+	if s.standsReady(spec) {
+		proc, early = s.enter(ctx, spec)
+	}
+	made := <-converged
+	if made.err == nil && proc != nil && !made.moved {
+		if err := proc.Verify(ctx); err != nil { // what it was started in may have been replaced since
+			return nil, errors.Join(err, proc.Kill())
+		}
+		return proc, nil
+	}
+	if proc != nil {
+		if err := proc.Kill(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case made.err != nil:
+		return nil, made.err
+	case early != nil && !made.moved:
+		return nil, early
+	}
+	return s.enter(ctx, spec)
+}
+
+// enter starts bubblewrap and waits until its sandbox is complete.
+func (s *running) enter(ctx context.Context, spec bwrap.Spec) (*bwrap.Process, error) {
+	proc, err := bwrap.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := proc.Verify(ctx); err != nil {
+		return nil, errors.Join(err, proc.Kill())
+	}
+	return proc, nil
+}
+
+// standsReady tells whether what bubblewrap itself needs is there already.
+func (s *running) standsReady(spec bwrap.Spec) bool {
+	for _, path := range []string{spec.Root, spec.Filter, spec.Netns} {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// facts is set with the leases that live now.
+func (s *running) facts(set specs.Set) (specs.Set, error) {
+	list, err := s.sessions().list()
+	if err != nil {
+		return set, err
+	}
+	set.Leases, err = leases(list)
+	return set, err
+}
+
+// networkError is a failure of nothing but the network's parts.
+type networkError struct{ err error }
+
+func (e *networkError) Error() string { return e.err.Error() }
+func (e *networkError) Unwrap() error { return e.err }
+
+// converge makes the resources at roots, and what they need, as set desires.
+// moved tells whether something changed that a process started before may
+// have the old one of.
+func (s *running) converge(ctx context.Context, set specs.Set, roots ...reconciler.Addr) (moved bool, err error) {
+	plan, err := s.Reconciler.PlanPart(ctx, set, roots)
+	if err != nil {
+		return false, err
+	}
+	network, other := failures{}, failures{}
+	sort := func(enforcer string, err error) {
+		if enforcer == "network" || enforcer == "slot" {
+			network = append(network, err)
+		} else {
+			other = append(other, err)
+		}
+	}
+	for _, f := range plan.Failures {
+		sort(f.Enforcer, f.Err)
+	}
+	if len(plan.Failures) == 0 {
+		for _, r := range s.Reconciler.Apply(ctx, plan, nil).Results {
+			if r.Err != nil && !r.Skipped {
+				sort(r.Change.Addr().Enforcer(), r.Err)
+			}
+			if r.Skipped && ctx.Err() != nil {
+				other = append(other, r.Err)
+			}
+			moved = moved || slices.Contains([]string{"root", "seccomp", "slot"}, r.Change.Addr().Enforcer())
+		}
+	}
+	switch {
+	case len(other) > 0:
+		return moved, errors.Join(append(other, network...)...)
+	case len(network) > 0:
+		return moved, &networkError{errors.Join(network...)}
+	}
+	return moved, nil
+}
+
+type failures []error
+
+// spec is the sandbox as bubblewrap is to make it.
+func (s *running) spec(p *plan) (bwrap.Spec, error) {
+	program, err := lookBwrap()
+	if err != nil {
+		return bwrap.Spec{}, err
+	}
+	files, tty := s.relay.Files()
+	if err := s.relay.Own(int(p.who.uid)); err != nil {
+		return bwrap.Spec{}, err
+	}
+	spec := bwrap.Spec{
+		Program: program, Root: s.RunDir.Root(p.sandbox.Name), UID: p.who.uid, GID: p.who.gid,
+		Userns: s.userns(p.who.uid), Nested: p.sandbox.Agent != nil, Stage: s.RunDir.Session(s.id), Hostname: p.sandbox.Name,
+		Namespaces: p.sandbox.Namespaces, Mounts: slices.Clone(p.mounts), Capabilities: p.sandbox.Capabilities,
+		Filter: s.RunDir.Seccomp(p.sandbox.Seccomp), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,
+		Enter: func(attr *syscall.SysProcAttr) (func() error, error) { return s.Groups.Enter(s.id, attr) },
+	}
+	if !spec.Userns && spec.UID == 0 {
+		return spec, fmt.Errorf("root in a sandbox needs user namespaces, and this host has none for it: it would be the host's root")
+	}
+	if !spec.Userns && len(spec.Capabilities) > 0 {
+		return spec, fmt.Errorf("capabilities need user namespaces, and this host has none for users")
+	}
+	if s.lease.Slot >= 0 {
+		spec.Netns = s.RunDir.Netns(s.lease.Network, s.lease.Slot)
+		for i, m := range spec.Mounts {
+			if m.To == "/etc/hosts" && m.Content != nil {
+				spec.Mounts[i].Content = p.hosts(s.lease.Slot)
+			}
+		}
+	}
+	return spec, nil
+}
+
+func (s *running) userns(uid uint32) bool {
+	if s.Userns != nil {
+		return s.Userns(uid)
+	}
+	return UserNamespaces(uid)
+}
+
+// clean removes what dead sessions left.
+func (s *running) clean(ctx context.Context, dead []entry) error {
+	unlock, err := s.allocation(unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	set, err := s.facts(s.set)
+	if err != nil {
+		return err
+	}
+	var roots []reconciler.Addr
+	for _, e := range dead {
+		more, err := s.remains(set, e.record)
+		if err != nil {
+			return err
+		}
+		roots = append(roots, more...)
+	}
+	_, err = s.converge(ctx, set, roots...)
+	return err
+}
+
+// remains are the addresses that exist for a session alone. A slot that others
+// use or that is to stand ready is none.
+func (s *running) remains(set specs.Set, r record) ([]reconciler.Addr, error) {
+	out := []reconciler.Addr{Addr(r.ID), reconciler.NewAddr("cgroup", r.ID)}
+	if r.Slot < 0 || r.Network == "" {
+		return out, nil
+	}
+	out = append(out, memberAddr(r.Network, r.Slot))
+	n := specs.Find(set.Networks, r.Network)
+	if n == nil || !slices.Contains(set.DesiredSlots(*n), r.Slot) {
+		out = append(out, reconciler.NewAddr("slot", r.Network, fmt.Sprint(r.Slot)))
+	}
+	return slices.DeleteFunc(out, func(a reconciler.Addr) bool { return a.Enforcer() == "network" && s.wanted(set, r) }), nil
+}
+
+// wanted tells whether another session has the slot by now.
+func (s *running) wanted(set specs.Set, r record) bool {
+	return slices.ContainsFunc(set.Leases, func(l specs.Lease) bool { return l.Network == r.Network && l.Slot == r.Slot })
+}
+
+// finishTimeout bounds how long a session's end waits for another cordon.
+const finishTimeout = 10 * time.Second
+
+// finish drops the lease and removes what was made for it.
+func (s *running) finish(ctx context.Context) {
+	if s.lock == nil {
+		return
+	}
+	_ = s.lock.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
+	unlock, err := s.RunDir.Lock(ctx, false, nil)
+	if err == nil {
+		defer unlock()
+		err = s.clean(ctx, []entry{{record: s.lease}})
+	}
+	if err != nil {
+		s.log().WarnContext(ctx, "remains of the session are left for the next apply", "session", s.id, "err", err)
+	}
+}
+
+// lookBwrap finds bubblewrap.
+func lookBwrap() (string, error) {
+	path, err := exec.LookPath("bwrap")
+	if err != nil {
+		return "", &run.Error{Argv: []string{"bwrap"}, Err: err}
+	}
+	return path, nil
+}
