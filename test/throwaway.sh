@@ -34,7 +34,7 @@ if [ -z "${CORDON_THROWAWAY:-}" ]; then
 fi
 
 export PATH="$PATH:/usr/sbin:/sbin"
-unset CORDON_RUN_DIR CORDON_DIR CORDON_SETTINGS
+unset CORDON_RUN_DIR CORDON_SETTINGS
 hostname throwaway
 ip link set lo up
 
