@@ -47,9 +47,12 @@ func newLoader() *loader {
 }
 
 func (l *loader) load(files []File, o Options) (specs.Set, Diagnostics) {
-	var sources []*source
-	for _, f := range slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) }) {
-		sources = append(sources, parseSource(f, l.names, l.reporter))
+	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	parsed := parseAll(files)
+	sources := make([]*source, len(parsed))
+	for i := range parsed {
+		parsed[i].declare(l.names, l.reporter)
+		sources[i] = parsed[i].source
 	}
 	for _, s := range sources {
 		for _, b := range s.blocks {

@@ -324,10 +324,12 @@ func TestDirectories(t *testing.T) {
 			write(t, dir, "a.hcl", valid)
 			_ = os.Symlink("gone", filepath.Join(dir, "b.hcl"))
 		}, "the file can't be read"},
-		"utf-16":    {func(t *testing.T, dir string) { write(t, dir, "a.hcl", []byte("\xff\xfea\x00")) }, "not UTF-8"},
-		"latin-1":   {func(t *testing.T, dir string) { write(t, dir, "a.hcl", []byte("# caf\xe9\nsandbox \"s\" {}\n")) }, "not UTF-8"},
-		"bom":       {func(t *testing.T, dir string) { write(t, dir, "a.hcl", append([]byte("\xef\xbb\xbf"), valid...)) }, ""},
-		"crlf":      {func(t *testing.T, dir string) { write(t, dir, "a.hcl", []byte("sandbox \"s\" {\r\n  grace = \"1s\"\r\n}\r\n")) }, ""},
+		"utf-16":  {func(t *testing.T, dir string) { write(t, dir, "a.hcl", []byte("\xff\xfea\x00")) }, "not UTF-8"},
+		"latin-1": {func(t *testing.T, dir string) { write(t, dir, "a.hcl", []byte("# caf\xe9\nsandbox \"s\" {}\n")) }, "not UTF-8"},
+		"bom":     {func(t *testing.T, dir string) { write(t, dir, "a.hcl", append([]byte("\xef\xbb\xbf"), valid...)) }, ""},
+		"crlf": {func(t *testing.T, dir string) {
+			write(t, dir, "a.hcl", []byte("sandbox \"s\" {\r\n  grace = \"1s\"\r\n}\r\n"))
+		}, ""},
 		"too large": {func(t *testing.T, dir string) { write(t, dir, "a.hcl", make([]byte, hcl.MaxFile)) }, "the file is too large"},
 	}
 	for name, test := range tests {
