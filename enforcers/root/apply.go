@@ -141,7 +141,7 @@ func (m *manifest) survey(dir string, at paths) (int, error) {
 	if err := unix.Lstat(at.stage, &st); err != nil {
 		return 0, &os.PathError{Op: "stat", Path: at.stage, Err: err}
 	}
-	m.Device = st.Dev
+	m.Device, m.Changed = st.Dev, st.Ctim.Nano()
 	mounts, err := mountsBelow(dir)
 	if err != nil {
 		return 0, err

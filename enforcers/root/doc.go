@@ -36,8 +36,9 @@
 //
 // An ELF file brings its PT_INTERP and, transitively, its DT_NEEDED as the
 // loader would find them: RPATH, RUNPATH (with $ORIGIN), /etc/ld.so.cache, the
-// default directories; never LD_LIBRARY_PATH and no glibc-hwcaps variant. The
-// cache itself is bound only if a library was found by it alone. A script brings
+// default directories; never LD_LIBRARY_PATH. Variants for particular
+// processors (glibc-hwcaps) come along if the cache knows them. The cache
+// itself is bound only if a library was found by it alone. A script brings
 // its interpreter; with env also what env would start, from the usual PATH. A
 // program that is a symbolic link is one inside; of a package directory only
 // the file itself is there: the owner adds the directory (npm:

@@ -44,7 +44,7 @@ func filePoints(points []Point) []string {
 
 // skeleton lists the directories and small files that are made in the tmpfs
 // itself: all that leads to a bind, a link or a mount point, and what every
-// tree has. What lies in a bound directory is not made but must be there.
+// tree has. What is made below a bound directory is never seen.
 func skeleton(r Resource, p plan) (dirs, files []string) {
 	d, f := map[string]bool{}, map[string]bool{}
 	for _, name := range p.FilePoints {
@@ -75,10 +75,6 @@ func skeleton(r Resource, p plan) (dirs, files []string) {
 			d[dir] = true
 		}
 	}
-	// A bound directory is made to be bound on; what is below it is not made.
-	drop := func(name string) bool { return p.InBound(path.Dir(name)) }
-	maps.DeleteFunc(d, func(name string, _ bool) bool { return drop(name) })
-	maps.DeleteFunc(f, func(name string, _ bool) bool { return drop(name) })
 	return slices.Sorted(maps.Keys(d)), slices.Sorted(maps.Keys(f))
 }
 

@@ -17,7 +17,8 @@ const layout = 1
 type manifest struct {
 	Layout   int      `json:"layout"`
 	Declared Resource `json:"declared"`
-	Device   uint64   `json:"device"` // of the tree's own tmpfs
+	Device   uint64   `json:"device"`  // of the tree's own tmpfs; the kernel gives numbers again
+	Changed  int64    `json:"changed"` // when its root last was, in nanoseconds: before it was sealed
 	Plan     plan     `json:"plan"`
 	Mounts   []string `json:"mounts"` // all mount points below the tree, sorted; "" is the tree
 }

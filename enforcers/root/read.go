@@ -169,7 +169,7 @@ func (m *manifest) mountDrift(root string, mounts []*mountinfo.Info) []string {
 // inodeDrift looks at what the mounts show.
 func (m *manifest) inodeDrift(root string, seen map[string]int) []string {
 	var st unix.Stat_t
-	if err := unix.Lstat(root, &st); err != nil || st.Dev != m.Device {
+	if err := unix.Lstat(root, &st); err != nil || st.Dev != m.Device || st.Ctim.Nano() != m.Changed {
 		return []string{"the tree is not the one that the manifest describes"}
 	}
 	var drift []string

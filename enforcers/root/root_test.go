@@ -149,6 +149,11 @@ func TestConformance(t *testing.T) {
 			{Name: "a bind mounted over", Do: func(t *testing.T) {
 				must(t, unix.Mount(script, tree+h+"/bin/own", "", unix.MS_BIND, ""))
 			}},
+			{Name: "a bind mounted over by the same", Do: func(t *testing.T) {
+				over := tree + h + "/bin/own"
+				must(t, unix.Mount(over, over, "", unix.MS_BIND, ""))
+				must(t, unix.Mount("", over, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, ""))
+			}},
 			{Name: "a bind swapped for another file", Do: func(t *testing.T) {
 				must(t, unix.Unmount(tree+h+"/bin/own", 0))
 				must(t, unix.Mount("/bin/false", tree+h+"/bin/own", "", unix.MS_BIND, ""))
@@ -433,6 +438,113 @@ func TestReplaceHasNoGap(t *testing.T) {
 	close(stop)
 	if err := <-gone; err != nil {
 		t.Errorf("for a moment there was no tree: %v", err)
+	}
+}
+
+// An empty tree of someone else's is not ours.
+func TestForeignTree(t *testing.T) {
+	h := host(t)
+	e := newEnforcer(h + "/cordon")
+	apply(t, e, sandbox("s", specs.Filesystem{}))
+	tree := rundir.Dir(h + "/cordon").Root("s")
+	must(t, unix.Unmount(tree, 0))
+	must(t, unix.Mount("evil", tree, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""))
+	if d := drift(t, e, "s"); !slices.Equal(d, []string{"the tree is not the one that the manifest describes"}) {
+		t.Errorf("drift: %q", d)
+	}
+}
+
+// A source that changes between resolving and binding is not bound.
+func TestBindChecksWhatWasResolved(t *testing.T) {
+	h := host(t)
+	one := write(t, h+"/one", "x", 0o644)
+	r := Resource{Sandbox: "s", Files: []string{one}}
+	p, err := resolve(r)
+	must(t, err)
+	write(t, one, "y", 0o644)
+	must(t, os.Mkdir(h+"/stage", 0o755))
+	root, err := newTree(h + "/stage")
+	must(t, err)
+	defer unix.Close(root)
+	if err := fill(root, r, p); err == nil || !strings.Contains(err.Error(), "replaced on the host meanwhile") {
+		t.Errorf("%v", err)
+	}
+	must(t, os.Remove(one))
+	must(t, os.Symlink("/etc/passwd", one))
+	if err := bind(root, p.Files[0]); err == nil || !strings.Contains(err.Error(), "replaced on the host meanwhile") {
+		t.Errorf("a symbolic link in its place: %v", err)
+	}
+}
+
+// Nothing in a tree leads out of it, whatever links it holds.
+func TestTargetsStayInTheTree(t *testing.T) {
+	h := host(t)
+	must(t, os.Mkdir(h+"/stage", 0o755))
+	must(t, os.Mkdir(h+"/outside", 0o755))
+	root, err := newTree(h + "/stage")
+	must(t, err)
+	defer unix.Close(root)
+	must(t, makeLink(root, "/abs", h+"/outside"))
+	must(t, makeLink(root, "/up", "../outside"))
+	for _, name := range []string{"/abs/x", "/up/x", "/../outside/x"} {
+		if err := makeDir(root, name); err == nil {
+			t.Errorf("%s was made", name)
+		}
+		if err := makeFile(root, name, ""); err == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+	if left, err := os.ReadDir(h + "/outside"); err != nil || len(left) > 0 {
+		t.Errorf("outside: %v, %v", left, err)
+	}
+}
+
+// A directory is bound with what is mounted in it, all of it read-only.
+func TestDirectoryWithMounts(t *testing.T) {
+	h := host(t)
+	write(t, h+"/data/file", "x", 0o644)
+	must(t, os.Mkdir(h+"/data/sub", 0o755))
+	must(t, unix.Mount("t", h+"/data/sub", "tmpfs", 0, ""))
+	write(t, h+"/data/sub/inner", "x", 0o644)
+	e := newEnforcer(h + "/cordon")
+	box := sandbox("s", specs.Filesystem{Files: []string{h + "/data"}, Binds: []specs.Bind{{To: h + "/data/sub", From: "${session.project.directory}"}}})
+	apply(t, e, box)
+	tree := rundir.Dir(h + "/cordon").Root("s")
+	if _, err := os.Stat(tree + h + "/data/sub/inner"); err != nil {
+		t.Error(err)
+	}
+	for _, p := range []string{"/data/new", "/data/sub/new"} {
+		if err := os.WriteFile(tree+h+p, nil, 0o600); !errors.Is(err, unix.EROFS) {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+	must(t, unix.Unmount(tree+h+"/data/sub", 0))
+	if d := drift(t, e, "s"); !slices.Equal(d, []string{h + "/data/sub: not mounted"}) {
+		t.Errorf("drift: %q", d)
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	h := host(t)
+	write(t, h+"/data/file", "x", 0o644)
+	must(t, os.Symlink("data", h+"/link"))
+	e := newEnforcer(h + "/cordon")
+	for _, tt := range []struct {
+		f    specs.Filesystem
+		want string
+	}{
+		{specs.Filesystem{Programs: []string{"/bin/true"}, Tmpfs: []specs.Tmpfs{{Path: "/bin/x"}}}, "/bin: a symbolic link to usr/bin on this host"},
+		{specs.Filesystem{Files: []string{h + "/data"}, Tmpfs: []specs.Tmpfs{{Path: h + "/data/new"}}}, h + "/data/new: lies in a directory of the host"},
+		{specs.Filesystem{Files: []string{h + "/data/file"}, Tmpfs: []specs.Tmpfs{{Path: h + "/data/file/x"}}}, h + "/data/file: declared as both a file and a directory"},
+		{specs.Filesystem{Files: []string{h + "/link"}, Tmpfs: []specs.Tmpfs{{Path: h + "/link/x"}}}, h + "/link: a symbolic link to data"},
+		{specs.Filesystem{Files: []string{h + "/data/file"}, Tmpfs: []specs.Tmpfs{{Path: h + "/data"}}}, h + "/data/file: lies below " + h + "/data"},
+	} {
+		if err := tryApply(e, sandbox("s", tt.f)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
+	}
+	if err := tryApply(e, sandbox("s", specs.Filesystem{Files: []string{"/etc"}})); err != nil {
+		t.Errorf("the whole of /etc, which has the placeholders: %v", err)
 	}
 }
 

@@ -96,11 +96,37 @@ func TestConformance(t *testing.T) {
 				must(t, os.Rename(filter, filepath.Join(filepath.Dir(string(run)), "away")))
 				must(t, os.Symlink("/dev/null", filter))
 			}},
+			{Name: "a pipe in its place", Do: func(t *testing.T) { // reading it would wait for ever
+				must(t, os.Remove(filter))
+				must(t, unix.Mkfifo(filter, fileMode))
+			}},
 			{Name: "a file left behind", Do: func(t *testing.T) {
 				must(t, os.WriteFile(filepath.Join(filepath.Dir(filter), ".agent.bpf"), nil, 0o600))
 			}},
 		},
 	})
+}
+
+// What a killed Apply left is seen though there is nothing else, and goes.
+func TestLeftovers(t *testing.T) {
+	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+	dir, err := run.Make("seccomp")
+	must(t, err)
+	for _, n := range []string{".a.bpf", ".b.json"} {
+		must(t, os.WriteFile(filepath.Join(dir, n), nil, 0o600))
+	}
+	e := New(Options{Dir: run})
+	live, err := e.Read(context.Background())
+	must(t, err)
+	if len(live) != 2 {
+		t.Fatalf("read %v", live)
+	}
+	for _, r := range live {
+		must(t, e.Apply(context.Background(), reconciler.Change{Before: r}))
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("left: %v", err)
+	}
 }
 
 func TestDesired(t *testing.T) {

@@ -64,8 +64,11 @@ const (
 	cacheEntry  = 24
 )
 
-// parseCache returns the paths of each library name, in the cache's order,
-// without variants for particular processors.
+// variant tells whether path is that of a library for particular processors:
+// the loader takes it, or the common one, after the processor it runs on.
+func variant(path string) bool { return strings.Contains(path, "/glibc-hwcaps/") }
+
+// parseCache returns the paths of each library name, in the cache's order.
 func parseCache(b []byte) (map[string][]string, error) {
 	at := bytes.Index(b, []byte(cacheMagic))
 	if at < 0 || len(b) < at+cacheHeader {
@@ -84,9 +87,7 @@ func parseCache(b []byte) (map[string][]string, error) {
 		if !ok1 || !ok2 {
 			return nil, errors.New("cut short")
 		}
-		if !strings.Contains(path, "/glibc-hwcaps/") {
-			out[name] = append(out[name], path)
-		}
+		out[name] = append(out[name], path)
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -153,6 +154,24 @@ func TestSearchPaths(t *testing.T) {
 	}
 }
 
+// A library for another machine that is found first is passed over.
+func TestForeignMachine(t *testing.T) {
+	dir := realTemp(t)
+	must(t, os.MkdirAll(dir+"/lib", 0o755))
+	library(t, dir+"/lib/libown.so", "own")
+	src := write(t, dir+"/main.c", "int main(void){return 0;}\n", 0o644)
+	cc(t, "-o", dir+"/main", src, "-Wl,--no-as-needed", "-L"+dir+"/lib", "-lown", "-Wl,-rpath,$ORIGIN/alien:$ORIGIN/lib")
+	b, err := os.ReadFile(dir + "/lib/libown.so")
+	must(t, err)
+	b[18] ^= 0x55 // e_machine
+	write(t, dir+"/alien/libown.so", string(b), 0o755)
+	must(t, exec.Command(dir+"/main").Run())
+	got := names(of(t, Request{Programs: []string{dir + "/main"}}))
+	if slices.Contains(got, dir+"/alien/libown.so") || !slices.Contains(got, dir+"/lib/libown.so") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestStaticProgram(t *testing.T) {
 	dir := realTemp(t)
 	src := write(t, dir+"/main.c", "int main(void){return 0;}\n", 0o644)
@@ -178,10 +197,16 @@ func TestCacheOnly(t *testing.T) {
 	kerneltest.Program(t, "/sbin/ldconfig")
 	dir := realTemp(t)
 	library(t, dir+"/libodd.so", "odd", "-Wl,-soname,libodd.so")
+	wanted := []string{dir + "/libodd.so", cachePath}
 	src := write(t, dir+"/main.c", "int main(void){return 0;}\n", 0o644)
 	cc(t, "-o", dir+"/main", src, "-Wl,--no-as-needed", "-L"+dir, "-lodd")
 	if _, problems := Of(Request{Programs: []string{dir + "/main"}}); len(problems) != 1 || !strings.HasPrefix(problems[0], "libodd.so: no such library") {
 		t.Fatalf("before: %q", problems)
+	}
+	if runtime.GOARCH == "amd64" {
+		must(t, os.MkdirAll(dir+"/glibc-hwcaps/x86-64-v2", 0o755))
+		library(t, dir+"/glibc-hwcaps/x86-64-v2/libodd.so", "odd", "-Wl,-soname,libodd.so")
+		wanted = append(wanted, dir+"/glibc-hwcaps/x86-64-v2/libodd.so")
 	}
 	conf := write(t, dir+"/conf", dir+"\n", 0o644)
 	if out, err := exec.Command("/sbin/ldconfig", "-X", "-f", conf, "-C", dir+"/cache").CombinedOutput(); err != nil {
@@ -191,7 +216,7 @@ func TestCacheOnly(t *testing.T) {
 	must(t, err)
 	putCache(t, b)
 	c := of(t, Request{Programs: []string{dir + "/main"}})
-	for _, want := range []string{dir + "/libodd.so", cachePath} {
+	for _, want := range wanted {
 		if _, ok := c.File(want); !ok {
 			t.Errorf("no %s in %q", want, names(c))
 		}

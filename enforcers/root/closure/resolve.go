@@ -211,38 +211,53 @@ func (s *resolver) elf(p string) {
 				continue
 			}
 			have[name] = true
-			if lib := s.library(queue[0], name, p, defaults); lib != nil {
-				queue = append(queue, lib)
-			}
+			queue = append(queue, s.library(queue[0], name, p, defaults)...)
 		}
 	}
 }
 
-// library finds the library called name that o needs.
-func (s *resolver) library(o *object, name, by string, defaults []string) *object {
+// library finds the library called name that o needs, with the variants of it
+// that the cache knows.
+func (s *resolver) library(o *object, name, by string, defaults []string) []*object {
 	if _, known := s.lookups[name]; !known {
 		s.lookups[name] = s.cache[name]
 	}
 	paths, byCache := o.candidates(name, s.cache, defaults)
 	for _, p := range paths {
-		lib := s.object(p)
-		if lib == nil || lib.class != o.class || lib.machine != o.machine {
+		if variant(p) || !s.fits(p, o) {
 			continue
 		}
-		real := s.add(p, by)
-		if real == "" {
-			return nil
+		found := s.load(nil, p, by, o)
+		for _, v := range s.cache[name] {
+			if variant(v) && s.fits(v, o) {
+				found = s.load(found, v, by, o)
+			}
 		}
-		s.parsed(real)
 		if byCache[p] {
 			s.add(cachePath, by)
 		}
-		loaded := *lib
-		loaded.loader = o
-		return &loaded
+		return found
 	}
 	s.problem(name, "no such library on this host", by)
 	return nil
+}
+
+// fits tells whether the file at p is a library that o could load.
+func (s *resolver) fits(p string, o *object) bool {
+	lib := s.object(p)
+	return lib != nil && lib.class == o.class && lib.machine == o.machine
+}
+
+// load adds the library at p and appends it to list.
+func (s *resolver) load(list []*object, p, by string, loader *object) []*object {
+	real := s.add(p, by)
+	if real == "" {
+		return list
+	}
+	s.parsed(real)
+	lib := *s.object(p)
+	lib.loader = loader
+	return append(list, &lib)
 }
 
 // object parses the file at p once; nil when it can't be.
