@@ -34,6 +34,9 @@ func (d Dir) Seccomp(name string) string {
 	return filepath.Join(string(d), "seccomp", name+".bpf")
 }
 
+// Forwarding remembers what IPv4 forwarding was before cordon switched it on.
+func (d Dir) Forwarding() string { return filepath.Join(string(d), "forwarding") }
+
 // Session is the directory of a session's lease.
 func (d Dir) Session(id string) string { return filepath.Join(string(d), "sessions", id) }
 

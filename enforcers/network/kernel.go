@@ -1,0 +1,252 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/run"
+	"github.com/aicodesit/cordon/internal/rundir"
+)
+
+// kernel is what this package wants of the host.
+type kernel interface {
+	// save is the text of iptables-save for a family: all tables there are.
+	save(ctx context.Context, family string) (string, error)
+	// restore makes the changes of an input of iptables-restore, all or none.
+	restore(ctx context.Context, family, script string) error
+	// sets are the ipsets: all, or the one of that name if it exists.
+	sets(ctx context.Context, name string) ([]set, error)
+	changeSet(context.Context, setChange) error
+	// forwarding is the value of net.ipv4.ip_forward, and whether cordon holds it.
+	forwarding(context.Context) (value string, held bool, err error)
+	// setForwarding switches it on and remembers what it was, or puts that back.
+	setForwarding(ctx context.Context, on bool) error
+}
+
+// set is an ipset.
+type set struct {
+	name, kind, family string
+	options            []string // those that change what a member is
+	elements           []Element
+}
+
+// Element is an element of a set of members.
+type Element struct {
+	Prefix    netip.Prefix
+	Interface string
+}
+
+// String is the element as ipset(8) writes it.
+func (e Element) String() string {
+	text := e.Prefix.String()
+	if e.Prefix.IsSingleIP() {
+		text = e.Prefix.Addr().String()
+	}
+	if e.Interface != "" {
+		text += "," + e.Interface
+	}
+	return text
+}
+
+func (e Element) compare(o Element) int {
+	if c := e.Prefix.Addr().Compare(o.Prefix.Addr()); c != 0 {
+		return c
+	}
+	return strings.Compare(e.String(), o.String())
+}
+
+// setChange is a line of ipset(8): "create" with the type of members' sets,
+// "destroy", "add" and "del"; what is there already, or gone, is no error.
+type setChange struct {
+	verb, set string
+	element   Element
+}
+
+type linux struct{ dir rundir.Dir }
+
+// wait is how many seconds iptables waits for another's lock.
+const wait = "5"
+
+func program(family, name string) string {
+	if family == v6 {
+		return "ip6tables-" + name
+	}
+	return "iptables-" + name
+}
+
+// save leaves -t out: with it, the legacy program would make the table.
+func (linux) save(ctx context.Context, family string) (string, error) {
+	out, err := run.Output(ctx, program(family, "save"))
+	return string(out), err
+}
+
+func (linux) restore(ctx context.Context, family, script string) error {
+	_, err := run.Input(ctx, []byte(script), program(family, "restore"), "--noflush", "-w", wait)
+	if err != nil {
+		return fmt.Errorf("%w; its input was\n%s", err, script)
+	}
+	return nil
+}
+
+func (linux) sets(_ context.Context, name string) ([]set, error) {
+	if name == "" {
+		return allSets()
+	}
+	r, err := netlink.IpsetList(name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the set %s: %w", name, err)
+	}
+	return []set{setOf(*r)}, nil
+}
+
+// attempts is how often an interrupted dump is asked for again.
+const attempts = 20
+
+func allSets() ([]set, error) {
+	var results []netlink.IPSetResult
+	var err error
+	for range attempts {
+		if results, err = netlink.IpsetListAll(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EINVAL) {
+		if _, _, err := netlink.IpsetProtocol(); errors.Is(err, unix.EINVAL) {
+			return nil, nil // there is no ipset in this kernel, so there are no sets
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the sets: %w", err)
+	}
+	// A large set comes in several messages, the first of which has the type.
+	var out []set
+	for _, r := range results {
+		s := setOf(r)
+		if k := len(out) - 1; k >= 0 && out[k].name == s.name {
+			out[k].elements = append(out[k].elements, s.elements...)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func setOf(r netlink.IPSetResult) set {
+	s := set{name: r.SetName, kind: r.TypeName}
+	switch r.Family {
+	case unix.AF_INET:
+		s.family = "inet"
+	case unix.AF_INET6:
+		s.family = "inet6"
+	}
+	if r.Timeout != nil {
+		s.options = append(s.options, fmt.Sprintf("timeout %d", *r.Timeout))
+	}
+	for _, e := range r.Entries {
+		addr, _ := netip.AddrFromSlice(e.IP)
+		bits := int(e.CIDR)
+		if bits == 0 {
+			bits = addr.BitLen()
+		}
+		s.elements = append(s.elements, Element{Prefix: netip.PrefixFrom(addr, bits), Interface: e.IFace})
+	}
+	return s
+}
+
+func (linux) changeSet(_ context.Context, c setChange) error {
+	var err error
+	switch c.verb {
+	case "create":
+		err = netlink.IpsetCreate(c.set, setType, netlink.IpsetCreateOptions{Family: unix.AF_INET})
+	case "destroy":
+		if err = netlink.IpsetDestroy(c.set); errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+	case "add":
+		err = netlink.IpsetAdd(c.set, c.element.entry())
+	case "del":
+		if err = netlink.IpsetDel(c.set, c.element.entry()); errors.Is(err, unix.ENOENT) {
+			return nil // the set is gone
+		}
+	default:
+		return fmt.Errorf("ipset %s: no such command", c.verb)
+	}
+	if err != nil {
+		return fmt.Errorf("ipset %s %s %s: %w", c.verb, c.set, c.element, err)
+	}
+	return nil
+}
+
+// entry has Replace set, which lets an element exist already, or be gone.
+func (e Element) entry() *netlink.IPSetEntry {
+	return &netlink.IPSetEntry{IP: e.Prefix.Addr().AsSlice(), CIDR: uint8(e.Prefix.Bits()), IFace: e.Interface, Replace: true}
+}
+
+const ipForward = "/proc/sys/net/ipv4/ip_forward"
+
+func (k linux) forwarding(context.Context) (string, bool, error) {
+	if _, err := os.Lstat(k.dir.Forwarding()); errors.Is(err, os.ErrNotExist) {
+		return "", false, nil
+	} else if err != nil {
+		return "", false, err
+	}
+	value, err := readTrimmed(ipForward)
+	return value, true, err
+}
+
+func (k linux) setForwarding(_ context.Context, on bool) error {
+	was, err := readTrimmed(k.dir.Forwarding())
+	held := err == nil
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if on {
+		if !held {
+			if err := k.remember(); err != nil {
+				return err
+			}
+		}
+		return os.WriteFile(ipForward, []byte("1"), 0o644)
+	}
+	if !held {
+		return nil
+	}
+	if was != "1" {
+		if err := os.WriteFile(ipForward, []byte("0"), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Remove(k.dir.Forwarding())
+}
+
+// remember writes down what forwarding is, whole or not at all.
+func (k linux) remember() error {
+	now, err := readTrimmed(ipForward)
+	if err != nil {
+		return err
+	}
+	if _, err := k.dir.Make(); err != nil {
+		return err
+	}
+	tmp := filepath.Clean(k.dir.Forwarding()) + ".new"
+	if err := os.WriteFile(tmp, []byte(now+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, k.dir.Forwarding())
+}
+
+func readTrimmed(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	return strings.TrimSpace(string(b)), err
+}

@@ -1,0 +1,335 @@
+package network
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coreos/go-iptables/iptables"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
+	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/reconciler/enforcertest"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Backends of iptables, as their programs are called.
+const (
+	nft    = "nft"
+	legacy = "legacy"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sh runs a command of the host and returns what it wrote.
+func sh(t testing.TB, argv ...string) string {
+	t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return string(out)
+}
+
+// use makes the iptables programs of PATH those of one backend.
+func use(t testing.TB, backend string) {
+	t.Helper()
+	multi := "xtables-" + backend + "-multi"
+	kerneltest.Program(t, multi, "ipset", "nft")
+	path, err := exec.LookPath(multi)
+	must(t, err)
+	dir := t.TempDir()
+	for _, family := range []string{"iptables", "ip6tables"} {
+		for _, name := range []string{family, family + "-save", family + "-restore"} {
+			must(t, os.Symlink(path, filepath.Join(dir, name)))
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if v := sh(t, "iptables", "--version"); !strings.Contains(v, map[string]string{nft: "nf_tables", legacy: "legacy"}[backend]) {
+		t.Fatalf("the programs are %s", v)
+	}
+}
+
+func real() *Enforcer {
+	return &Enforcer{kernel: linux{dir: rundir.Dir("/run/cordon")}, log: quiet, families: families(IPv6Absent())}
+}
+
+func forward(t testing.TB) string {
+	t.Helper()
+	v, err := readTrimmed(ipForward)
+	must(t, err)
+	return v
+}
+
+func TestOnKernel(t *testing.T) {
+	kerneltest.Host(t)
+	for _, backend := range []string{nft, legacy} {
+		t.Run(backend, func(t *testing.T) {
+			use(t, backend)
+			before, legacyTables := forward(t), legacyNames(t)
+			sh(t, "nft", "flush", "ruleset")
+			enforcertest.Run(t, enforcertest.Harness{
+				Name:    Name,
+				New:     func(*testing.T) reconciler.Enforcer { return real() },
+				Sets:    sets(),
+				Foreign: foreign,
+				Damage:  damage(),
+				Steps:   20,
+			})
+			if after := forward(t); after != before {
+				t.Errorf("forwarding was %s and is %s", before, after)
+			}
+			if names := legacyNames(t); backend == nft && names != legacyTables {
+				t.Errorf("tables of the legacy kind were made: %s", names)
+			}
+			if rules := sh(t, "nft", "list", "ruleset"); backend == legacy && rules != "" {
+				t.Errorf("tables of the nf_tables kind were made:\n%s", rules)
+			}
+			if left := sh(t, "iptables-save") + sh(t, "ip6tables-save") + sh(t, "ipset", "save"); strings.Contains(strings.ToLower(left), "cordon") {
+				t.Errorf("left behind:\n%s", left)
+			}
+		})
+	}
+}
+
+func legacyNames(t *testing.T) string {
+	t.Helper()
+	var names string
+	for _, f := range []string{"/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"} {
+		b, err := os.ReadFile(f)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		names += string(b)
+	}
+	return names
+}
+
+// foreign makes chains, rules and sets that look almost like cordon's, and
+// some in front of where cordon's go. It looks at them by another library.
+func foreign(t *testing.T) func(*testing.T) {
+	script := `*filter
+:MY-CORDON-INPUT - [0:0]
+:CORDONED - [0:0]
+-A INPUT -i c-llm.+ -j CORDONED
+-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT
+-A FORWARD -m comment --comment "cordon: not a mark" -j MY-CORDON-INPUT
+-A MY-CORDON-INPUT -s 10.201.0.0/24 -j RETURN
+-A CORDONED -m set --match-set cordon src -j DROP
+COMMIT
+*nat
+:CORDONED - [0:0]
+-A POSTROUTING -s 172.17.0.0/16 -j MASQUERADE
+-A POSTROUTING -j CORDONED
+COMMIT
+`
+	sh(t, "ipset", "create", "cordon", "hash:ip")
+	sh(t, "ipset", "create", "mine-cordon-llm", "hash:net,iface")
+	sh(t, "ipset", "add", "mine-cordon-llm", "10.201.0.2,c-llm.0")
+	must(t, linux{}.restore(context.Background(), v4, script))
+	t.Cleanup(func() {
+		sh(t, "iptables", "-F")
+		sh(t, "iptables", "-X")
+		sh(t, "iptables", "-t", "nat", "-F")
+		sh(t, "iptables", "-t", "nat", "-X")
+		sh(t, "ipset", "destroy")
+	})
+	before := foreignRules(t)
+	return func(t *testing.T) {
+		if diff := cmp.Diff(before, foreignRules(t)); diff != "" {
+			t.Errorf("(-before +after):\n%s", diff)
+		}
+	}
+}
+
+// foreignRules are all rules and sets that are not cordon's.
+func foreignRules(t *testing.T) []string {
+	t.Helper()
+	ipt, err := iptables.New(iptables.IPFamily(iptables.ProtocolIPv4), iptables.Timeout(5))
+	must(t, err)
+	var out []string
+	for _, table := range []string{"filter", "nat"} {
+		chains, err := ipt.ListChains(table)
+		must(t, err)
+		for _, c := range chains {
+			if strings.HasPrefix(c, "CORDON-") {
+				continue
+			}
+			rules, err := ipt.List(table, c)
+			must(t, err)
+			for _, r := range rules {
+				if !ours(r) {
+					out = append(out, table+" "+r)
+				}
+			}
+		}
+	}
+	for _, line := range strings.Split(sh(t, "ipset", "save"), "\n") {
+		if f := strings.Fields(line); len(f) > 2 && !strings.HasPrefix(f[1], "cordon-") {
+			out = append(out, strings.Join(f[:3], " "))
+		}
+	}
+	return out
+}
+
+// hand is a damage done by commands, one a line.
+func hand(name, commands string) enforcertest.Damage {
+	return enforcertest.Damage{Name: name, Do: func(t *testing.T) {
+		for _, line := range strings.Split(commands, "\n") {
+			sh(t, strings.Fields(line)...)
+		}
+	}}
+}
+
+func damage() []enforcertest.Damage {
+	return []enforcertest.Damage{
+		hand("rule deleted", "iptables -D CORDON-IN-llm 1"),
+		hand("refusal deleted", "iptables -D CORDON-IN-llm 2"),
+		hand("rule added", "iptables -I CORDON-IN-llm -j ACCEPT"),
+		hand("rule edited", "iptables -R CORDON-INPUT 1 -i c-llm.+ -j ACCEPT"),
+		hand("rules in another order", "iptables -D CORDON-FORWARD 1\niptables -A CORDON-FORWARD -o c-llm.+ -j REJECT --reject-with icmp-net-unreachable"),
+		hand("chain flushed", "iptables -F CORDON-FORWARD"),
+		hand("chain of a network flushed", "iptables -F CORDON-FWD-term-1"),
+		hand("chain added", "iptables -N CORDON-MORE\niptables -A CORDON-INPUT -j CORDON-MORE"),
+		hand("chain unhooked", "iptables -D INPUT 1"),
+		hand("unhooked and removed", "iptables -D INPUT 1\niptables -F CORDON-INPUT\niptables -X CORDON-INPUT"),
+		hand("rule put in front", "iptables -I INPUT -i c-llm.0 -j ACCEPT"),
+		hand("jump moved to the end", "iptables -A FORWARD -j ACCEPT\niptables -D FORWARD 1\niptables -A FORWARD -m comment --comment cordon:network.hook.ipv4.filter.FORWARD -j CORDON-FORWARD"),
+		hand("jump doubled", "iptables -A INPUT -j CORDON-INPUT"),
+		hand("jump made narrower", "iptables -R INPUT 1 -p udp -j CORDON-INPUT"),
+		hand("jump into the wrong chain", "iptables -R INPUT 1 -j CORDON-FORWARD"),
+		hand("everything flushed", "iptables -F\niptables -t nat -F\nip6tables -F"),
+		hand("everything flushed and deleted", "iptables -F\niptables -X\niptables -t nat -F\niptables -t nat -X\nip6tables -F\nip6tables -X"),
+		hand("nat unhooked", "iptables -t nat -D POSTROUTING 1"),
+		hand("nat flushed", "iptables -t nat -F CORDON-NAT-term-1"),
+		hand("IPv6 opened", "ip6tables -F CORDON-INPUT"),
+		hand("IPv6 unhooked", "ip6tables -D FORWARD 1"),
+		hand("set emptied", "ipset flush cordon-llm"),
+		hand("all sets emptied", "ipset flush"),
+		hand("member removed", "ipset del cordon-llm 10.201.0.2,c-llm.0"),
+		hand("member added", "ipset add cordon-llm 10.201.0.6,c-llm.1"),
+		hand("member's address changed", "ipset del cordon-llm 10.201.0.2,c-llm.0\nipset add cordon-llm 10.201.0.6,c-llm.0"),
+		hand("second address for a member", "ipset add cordon-llm 10.201.0.1,c-llm.0"),
+		hand("half the world a member", "ipset add cordon-llm 0.0.0.0/1,c-llm.0"),
+		hand("another interface a member", "ipset add cordon-llm 192.0.2.1,eth0"),
+		hand("set destroyed", "iptables -F\niptables -F CORDON-IN-llm\nipset destroy cordon-llm"),
+		hand("set remade with another type", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:ip\nipset add cordon-llm 10.201.0.2"),
+		hand("set remade and asked again", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:net\n"+
+			"iptables -A CORDON-IN-llm -p tcp -m set --match-set cordon-llm src -m addrtype --dst-type LOCAL --limit-iface-in -m tcp --dport 8181 -j ACCEPT\n"+
+			"iptables -A CORDON-IN-llm -j REJECT --reject-with icmp-net-unreachable"),
+		hand("internet set remade and asked again", "iptables -F CORDON-FWD-term-1\niptables -F CORDON-FORWARD\nipset destroy cordon-term-1\nipset create cordon-term-1 hash:net,port\n"+
+			"iptables -A CORDON-FORWARD -o c-term-1.+ -m set --match-set cordon-term-1 dst,dst -j ACCEPT"),
+		hand("set remade with a timeout", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:net,iface timeout 600"),
+		hand("set remade for IPv6", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:net,iface family inet6"),
+		{Name: "forwarding off", Do: func(t *testing.T) { must(t, os.WriteFile(ipForward, []byte("0"), 0o644)) }},
+		{Name: "a set of a network that is not", Do: func(t *testing.T) { sh(t, "ipset", "create", "cordon-gone", "hash:ip") }},
+	}
+}
+
+// Forwarding comes back as it was: off if cordon switched it on, on if someone
+// else had.
+func TestForwardingComesBack(t *testing.T) {
+	kerneltest.Host(t)
+	was := forward(t)
+	t.Cleanup(func() { must(t, os.WriteFile(ipForward, []byte(was), 0o644)) })
+	k := real().kernel
+	for _, before := range []string{"0", "1"} {
+		must(t, os.WriteFile(ipForward, []byte(before), 0o644))
+		for range 2 { // twice, as after a crash
+			must(t, k.setForwarding(context.Background(), true))
+		}
+		if forward(t) != "1" {
+			t.Error("not switched on")
+		}
+		for range 2 {
+			must(t, k.setForwarding(context.Background(), false))
+		}
+		if got := forward(t); got != before {
+			t.Errorf("forwarding was %s and is %s", before, got)
+		}
+		if v, held, err := k.forwarding(context.Background()); held || err != nil {
+			t.Errorf("still held: %s %v", v, err)
+		}
+	}
+}
+
+func TestReadPartIsRead(t *testing.T) {
+	kerneltest.Host(t)
+	use(t, nft)
+	e := real()
+	apply(t, e, sets()[0])
+	t.Cleanup(func() { apply(t, e, specs.Set{}) })
+	all, err := e.Read(context.Background())
+	must(t, err)
+	for _, r := range all {
+		part, err := e.ReadPart(context.Background(), []reconciler.Addr{r.Addr(), "network.member.llm.60"})
+		must(t, err)
+		if diff := cmp.Diff(dump(t, []reconciler.Resource{r}), dump(t, part)); diff != "" {
+			t.Errorf("%s (-whole +part):\n%s", r.Addr(), diff)
+		}
+	}
+	if _, err := e.ReadPart(context.Background(), []reconciler.Addr{"network.other.x"}); err == nil {
+		t.Error("an address that is none is accepted")
+	}
+}
+
+// apply makes the host as set says, by this enforcer alone.
+func apply(t testing.TB, e reconciler.Enforcer, set specs.Set) {
+	t.Helper()
+	r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
+	p, err := r.Plan(context.Background(), set)
+	must(t, err)
+	must(t, r.Apply(context.Background(), p, nil).Err())
+}
+
+// A large set comes from the kernel in several messages.
+func TestManyMembers(t *testing.T) {
+	kerneltest.Host(t)
+	kerneltest.Program(t, "ipset")
+	use(t, nft)
+	e := real()
+	set := sets()[0]
+	set.Networks[0].Pool = netip.MustParsePrefix("10.200.0.0/20")
+	numbers := make([]int, 1000)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	set.Leases = lease("llm", numbers...)
+	t.Cleanup(func() { apply(t, e, specs.Set{}) })
+	apply(t, e, set)
+	r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
+	p, err := r.Plan(context.Background(), set)
+	must(t, err)
+	if len(p.Changes) > 0 || len(p.Failures) > 0 {
+		t.Errorf("not converged: %s %v", enforcertest.Describe(p.Changes), p.Failures)
+	}
+	if n := strings.Count(sh(t, "ipset", "save"), "add cordon-llm"); n != 1000 {
+		t.Errorf("%d elements", n)
+	}
+}
+
+func TestExamine(t *testing.T) {
+	kerneltest.Host(t)
+	use(t, nft)
+	for _, f := range real().Examine(context.Background()) {
+		if f.Status == reconciler.Fail {
+			t.Errorf("%+v", f)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	found := real().Examine(context.Background())
+	if len(found) == 0 || found[0].Status != reconciler.Fail || found[0].Remedy == "" {
+		t.Errorf("without iptables: %+v", found)
+	}
+}

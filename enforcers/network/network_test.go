@@ -1,0 +1,228 @@
+package network
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/reconciler/enforcertest"
+	"github.com/aicodesit/cordon/specs"
+)
+
+func TestMain(m *testing.M) { kerneltest.Main(m) }
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func lease(network string, slots ...int) []specs.Lease {
+	var out []specs.Lease
+	for _, n := range slots {
+		out = append(out, specs.Lease{ID: fmt.Sprintf("%08x", n), Sandbox: "s", Network: network, Slot: n})
+	}
+	return out
+}
+
+func sets() []specs.Set {
+	s := []specs.Sandbox{{Name: "s"}}
+	proxies := []specs.Proxy{{Name: "anthropic", Port: 8181}, {Name: "other", Port: 8080}}
+	llm := specs.Network{Name: "llm", Pool: netip.MustParsePrefix("10.201.0.0/24"), Egress: specs.EgressNone, Allow: []string{"anthropic"}}
+	term := specs.Network{
+		Name: "term-1", Pool: netip.MustParsePrefix("10.202.0.0/26"), Egress: specs.EgressInternet,
+		Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.7/32"), netip.MustParsePrefix("2001:db8::/32")},
+	}
+	open, both := llm, llm
+	open.Egress = specs.EgressInternet
+	open.Pool = netip.MustParsePrefix("198.51.100.0/25")
+	both.Allow = []string{"other", "anthropic", "other"}
+	all := term
+	all.Deny = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+	return []specs.Set{
+		{Sandboxes: s, Proxies: proxies, Networks: []specs.Network{llm, term}, Leases: append(lease("llm", 0, 12), lease("term-1", 3)...)},
+		{Sandboxes: s, Proxies: proxies, Networks: []specs.Network{open}, Leases: lease("llm", 0)},
+		{Sandboxes: s, Proxies: proxies, Networks: []specs.Network{both}, Leases: lease("llm", 5)},
+		{Sandboxes: s, Proxies: proxies, Networks: []specs.Network{all}},
+	}
+}
+
+// dump is a plan's side as text, one resource after the other.
+func dump(t *testing.T, list []reconciler.Resource) string {
+	t.Helper()
+	slices.SortFunc(list, func(a, b reconciler.Resource) int { return strings.Compare(string(a.Addr()), string(b.Addr())) })
+	var b strings.Builder
+	for _, r := range list {
+		fmt.Fprintln(&b, r.Addr())
+		switch r := r.(type) {
+		case Chain:
+			for _, rule := range r.Rules {
+				fmt.Fprintln(&b, "   ", rule)
+			}
+		case Hook:
+			fmt.Fprintln(&b, "   ", r.Position, r.Rule)
+		case Member:
+			fmt.Fprintln(&b, "   ", r.element())
+		}
+	}
+	return b.String()
+}
+
+func TestDesired(t *testing.T) {
+	e := &Enforcer{families: families(false)}
+	got, err := e.Desired(sets()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wantFirst, dump(t, got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+const wantFirst = `network.chain.ipv4.filter.CORDON-FORWARD
+    -o c-llm.+ -j REJECT --reject-with icmp-net-unreachable
+    -o c-term-1.+ -m set --match-set cordon-term-1 dst,dst -m conntrack --ctstate RELATED,ESTABLISHED --ctdir REPLY -j ACCEPT
+    -o c-term-1.+ -j REJECT --reject-with icmp-net-unreachable
+    -i c-llm.+ -j REJECT --reject-with icmp-net-unreachable
+    -i c-term-1.+ -j CORDON-FWD-term-1
+network.chain.ipv4.filter.CORDON-FWD-term-1
+    -m set ! --match-set cordon-term-1 src,src -j REJECT --reject-with icmp-net-unreachable
+    -d 0.0.0.0/8 -j REJECT --reject-with icmp-net-unreachable
+    -d 10.0.0.0/8 -j REJECT --reject-with icmp-net-unreachable
+    -d 100.64.0.0/10 -j REJECT --reject-with icmp-net-unreachable
+    -d 127.0.0.0/8 -j REJECT --reject-with icmp-net-unreachable
+    -d 169.254.0.0/16 -j REJECT --reject-with icmp-net-unreachable
+    -d 172.16.0.0/12 -j REJECT --reject-with icmp-net-unreachable
+    -d 192.0.0.0/24 -j REJECT --reject-with icmp-net-unreachable
+    -d 192.168.0.0/16 -j REJECT --reject-with icmp-net-unreachable
+    -d 198.18.0.0/15 -j REJECT --reject-with icmp-net-unreachable
+    -d 203.0.113.7/32 -j REJECT --reject-with icmp-net-unreachable
+    -d 224.0.0.0/4 -j REJECT --reject-with icmp-net-unreachable
+    -d 240.0.0.0/4 -j REJECT --reject-with icmp-net-unreachable
+    -j ACCEPT
+network.chain.ipv4.filter.CORDON-IN-llm
+    -p tcp -m set --match-set cordon-llm src,src -m addrtype --dst-type LOCAL --limit-iface-in -m tcp --dport 8181 -j ACCEPT
+    -j REJECT --reject-with icmp-net-unreachable
+network.chain.ipv4.filter.CORDON-IN-term-1
+    -j REJECT --reject-with icmp-net-unreachable
+network.chain.ipv4.filter.CORDON-INPUT
+    -i c-llm.+ -j CORDON-IN-llm
+    -i c-term-1.+ -j CORDON-IN-term-1
+network.chain.ipv4.nat.CORDON-NAT-term-1
+    ! -o c-term-1.+ -j MASQUERADE
+network.chain.ipv4.nat.CORDON-POSTROUTING
+    -s 10.202.0.0/26 -j CORDON-NAT-term-1
+network.chain.ipv6.filter.CORDON-FORWARD
+    -i c-llm.+ -j REJECT --reject-with icmp6-no-route
+    -o c-llm.+ -j REJECT --reject-with icmp6-no-route
+    -i c-term-1.+ -j REJECT --reject-with icmp6-no-route
+    -o c-term-1.+ -j REJECT --reject-with icmp6-no-route
+network.chain.ipv6.filter.CORDON-INPUT
+    -i c-llm.+ -j REJECT --reject-with icmp6-no-route
+    -i c-term-1.+ -j REJECT --reject-with icmp6-no-route
+network.forwarding
+network.hook.ipv4.filter.FORWARD
+    1 -m comment --comment "cordon:network.hook.ipv4.filter.FORWARD" -j CORDON-FORWARD
+network.hook.ipv4.filter.INPUT
+    1 -m comment --comment "cordon:network.hook.ipv4.filter.INPUT" -j CORDON-INPUT
+network.hook.ipv4.nat.POSTROUTING
+    1 -m comment --comment "cordon:network.hook.ipv4.nat.POSTROUTING" -j CORDON-POSTROUTING
+network.hook.ipv6.filter.FORWARD
+    1 -m comment --comment "cordon:network.hook.ipv6.filter.FORWARD" -j CORDON-FORWARD
+network.hook.ipv6.filter.INPUT
+    1 -m comment --comment "cordon:network.hook.ipv6.filter.INPUT" -j CORDON-INPUT
+network.member.llm.0
+    10.201.0.2,c-llm.0
+network.member.llm.12
+    10.201.0.50,c-llm.12
+network.member.term-1.3
+    10.202.0.14,c-term-1.3
+network.set.llm
+network.set.term-1
+`
+
+// The rules are the same whatever the number of sessions.
+func TestRulesDontGrow(t *testing.T) {
+	e := &Enforcer{families: families(false)}
+	count := func(leases []specs.Lease) (rules int) {
+		set := sets()[0]
+		set.Leases = leases
+		got, err := e.Desired(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got {
+			if c, ok := r.(Chain); ok {
+				rules += len(c.Rules)
+			}
+		}
+		return rules
+	}
+	many := lease("llm", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
+	if none, some := count(nil), count(many); none != some || none == 0 {
+		t.Errorf("%d rules without a session, %d with 20", none, some)
+	}
+}
+
+func TestParseSave(t *testing.T) {
+	for name, c := range map[string]struct{ text, err string }{
+		"empty":              {"", ""},
+		"one table":          {"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n", ""},
+		"cut off":            {"*filter\n:INPUT ACCEPT [0:0]\n", "has no end"},
+		"a rule of no chain": {"*filter\n-A INPUT -j ACCEPT\nCOMMIT\n", "unexpected line"},
+		"no table":           {":INPUT ACCEPT [0:0]\n", "outside of a table"},
+		"filter not shown":   {"# Table `filter' is incompatible, use 'nft' tool.\n", "incompatible"},
+		"another not shown":  {"# Table `mine' is incompatible, use 'nft' tool.\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseSave(c.text)
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+func TestOnFake(t *testing.T) {
+	f := newFake()
+	filter := func(name string) *chain { return f.tables[v4]["filter"][name] }
+	enforcertest.Run(t, enforcertest.Harness{
+		Name: Name,
+		New: func(*testing.T) reconciler.Enforcer {
+			return &Enforcer{kernel: f, log: quiet, families: families(false)}
+		},
+		Sets: sets(),
+		Foreign: func(*testing.T) func(*testing.T) {
+			filter("INPUT").rules = []string{"-i c-llm.+ -j ACCEPT"}
+			f.ipsets["cordon"] = &set{name: "cordon", kind: "hash:ip"}
+			return func(t *testing.T) {
+				if !slices.Contains(filter("INPUT").rules, "-i c-llm.+ -j ACCEPT") || f.ipsets["cordon"] == nil {
+					t.Error("a foreign rule or set is gone")
+				}
+			}
+		},
+		Damage: []enforcertest.Damage{
+			{Name: "a rule deleted", Do: func(*testing.T) { c := filter("CORDON-IN-llm"); c.rules = c.rules[:1] }},
+			{Name: "a hook moved", Do: func(*testing.T) { c := filter("INPUT"); c.rules = append([]string{"-j ACCEPT"}, c.rules...) }},
+			{Name: "a hook doubled", Do: func(*testing.T) { c := filter("INPUT"); c.rules = append(c.rules, c.rules[0]) }},
+			{Name: "another jump of ours", Do: func(*testing.T) { c := filter("FORWARD"); c.rules = append(c.rules, "-j CORDON-INPUT") }},
+			{Name: "a member added", Do: func(*testing.T) {
+				s := f.ipsets["cordon-llm"]
+				s.elements = append(s.elements, Element{netip.MustParsePrefix("10.201.0.6/32"), "c-llm.1"})
+			}},
+			{Name: "everything accepted", Do: func(*testing.T) {
+				s := f.ipsets["cordon-llm"]
+				s.elements = append(s.elements, Element{netip.MustParsePrefix("0.0.0.0/1"), "c-llm.1"})
+			}},
+			{Name: "a set of another type", Do: func(*testing.T) { f.ipsets["cordon-llm"].kind = "hash:ip"; f.ipsets["cordon-llm"].elements = nil }},
+			{Name: "forwarding off", Do: func(*testing.T) { f.forward = "0" }},
+		},
+	})
+	if f.forward != "0" || f.was != nil {
+		t.Errorf("forwarding is left at %s", f.forward)
+	}
+}

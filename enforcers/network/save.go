@@ -1,0 +1,126 @@
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aicodesit/cordon/internal/owner"
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// ruleset is what iptables-save wrote, by table and chain.
+type ruleset map[string]map[string]*chain
+
+type chain struct {
+	builtin bool
+	rules   []string
+}
+
+// parseSave reads the output of iptables-save, see iptables-save(8). It
+// returns an error when the text is cut off, or when one of cordon's tables is
+// there but in a form that the program can't show.
+func parseSave(text string) (ruleset, error) {
+	rules := ruleset{}
+	name := ""
+	for _, line := range strings.Split(text, "\n") {
+		switch {
+		case line == "":
+		case line[0] == '#':
+			if err := incompatible(line); err != nil {
+				return nil, err
+			}
+		case line[0] == '*':
+			name = line[1:]
+			rules[name] = map[string]*chain{}
+		case line == "COMMIT":
+			name = ""
+		case name == "":
+			return nil, fmt.Errorf("iptables-save: %q outside of a table", line)
+		default:
+			if err := rules.add(name, line); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if name != "" {
+		return nil, fmt.Errorf("iptables-save: the table %s has no end", name)
+	}
+	return rules, nil
+}
+
+// incompatible is the error for a comment by which iptables-nft-save leaves a
+// table out: "# Table `filter' is incompatible, use 'nft' tool."
+func incompatible(line string) error {
+	if !strings.Contains(line, "is incompatible") {
+		return nil
+	}
+	if strings.Contains(line, "`filter'") || strings.Contains(line, "`nat'") {
+		return fmt.Errorf("iptables-save: %s", strings.TrimPrefix(line, "# "))
+	}
+	return nil
+}
+
+func (r ruleset) add(table, line string) error {
+	first, rest, _ := strings.Cut(line, " ")
+	if declared, ok := strings.CutPrefix(first, ":"); ok {
+		r[table][declared] = &chain{builtin: !strings.HasPrefix(rest, "- ")}
+		return nil
+	}
+	name, rule, _ := strings.Cut(rest, " ")
+	c := r[table][name]
+	if first != "-A" || c == nil {
+		return fmt.Errorf("iptables-save: unexpected line %q", line)
+	}
+	c.rules = append(c.rules, rule)
+	return nil
+}
+
+// chain is a chain's rules; nil when there is no such chain.
+func (r ruleset) chain(table, name string) []string {
+	if c := r[table][name]; c != nil {
+		return c.rules
+	}
+	return nil
+}
+
+// resources are the chains and hooks in r, in no order.
+func (r ruleset) resources(family string) []reconciler.Resource {
+	var out []reconciler.Resource
+	for table, chains := range r {
+		for name, c := range chains {
+			if strings.HasPrefix(name, owner.ChainPrefix) {
+				out = append(out, Chain{Family: family, Table: table, Name: name, Rules: append([]string{}, c.rules...)})
+				continue
+			}
+			if h, ok := hookIn(family, table, name, c); ok {
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+// ours tells whether a rule of someone's chain is a hook of cordon's.
+func ours(rule string) bool { return strings.HasPrefix(target(rule), owner.ChainPrefix) }
+
+// hookIn is the hook among the rules of a built-in chain: the rule as it
+// should be if it is among those that are cordon's, else the first of them.
+func hookIn(family, table, name string, c *chain) (Hook, bool) {
+	want := newHook(family, table, name)
+	at := slices.Index(c.rules, want.Rule)
+	if at < 0 {
+		at = slices.IndexFunc(c.rules, ours)
+	}
+	if at < 0 || !c.builtin {
+		return Hook{}, false
+	}
+	h := want
+	h.Rule, h.Position = c.rules[at], at+1
+	for i, rule := range c.rules {
+		if i != at && ours(rule) {
+			h.Drift = append(h.Drift, fmt.Sprintf("also at %d: %s", i+1, rule))
+		}
+	}
+	return h, true
+}
