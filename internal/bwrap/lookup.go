@@ -36,6 +36,13 @@ const defaultPath = "/bin:/usr/bin"
 // sees it, and returns a *CommandError when not. It needs [Process.Verify]
 // before.
 func (p *Process) Lookup() error {
+	dir, err := p.stat(p.spec.Dir)
+	if err != nil {
+		return fmt.Errorf("the working directory: %w", err)
+	}
+	if !mayExecute(dir, p.spec.UID, p.spec.GID) {
+		return fmt.Errorf("the working directory %s is closed to the session's user", p.spec.Dir)
+	}
 	name := p.spec.Command[0]
 	if strings.Contains(name, "/") {
 		return p.executable(name, p.inside(name))
@@ -71,19 +78,12 @@ func (p *Process) inside(file string) string {
 
 // executable looks at one file as the session's user would.
 func (p *Process) executable(name, file string) error {
-	fd, err := unix.Openat2(int(p.root.Fd()), strings.TrimPrefix(file, "/"), &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	st, err := p.stat(file)
 	switch {
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR):
 		return &CommandError{Command: name, Code: notFound}
 	case err != nil:
-		return fmt.Errorf("%s inside: %w", file, err)
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("%s inside: %w", file, err)
+		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || !mayExecute(st, p.spec.UID, p.spec.GID) {
 		return &CommandError{Command: name, Code: notExecutable}
@@ -91,11 +91,26 @@ func (p *Process) executable(name, file string) error {
 	return nil
 }
 
-// mayExecute is what the mode says; root too needs one of the bits.
+// stat is what a path inside leads to.
+func (p *Process) stat(file string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := unix.Openat2(int(p.root.Fd()), strings.TrimPrefix(file, "/"), &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return st, fmt.Errorf("%s inside: %w", file, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return st, fmt.Errorf("%s inside: %w", file, err)
+	}
+	return st, nil
+}
+
+// mayExecute is what the mode says, for a file to execute and for a directory
+// to enter. Root without capabilities is a user like others.
 func mayExecute(st unix.Stat_t, uid, gid uint32) bool {
 	switch {
-	case uid == 0:
-		return st.Mode&0o111 != 0
 	case st.Uid == uid:
 		return st.Mode&0o100 != 0
 	case st.Gid == gid:

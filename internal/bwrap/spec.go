@@ -45,6 +45,7 @@ type Mount struct {
 	Content  []byte  // a read-only file
 	Size     int64   // bytes; a tmpfs
 	Mode     uint32  // of the tmpfs or file
+	Sealed   bool    // the tmpfs becomes read-only when what is below it has been mounted
 }
 
 // sorted returns s with its mounts in order: what is below another after it.
@@ -88,6 +89,16 @@ func (s Spec) options(statusFD, filterFD int, memFile func(content []byte) (int,
 			return nil, err
 		}
 		o = append(o, args...)
+	}
+	for _, m := range s.Mounts {
+		if m.Sealed {
+			o = append(o, "--remount-ro", m.To)
+		}
+	}
+	if s.UID == 0 {
+		// Root's id alone, without any capability, may write to the host's
+		// settings in /proc/sys, core_pattern among them.
+		o = append(o, "--remount-ro", "/proc")
 	}
 	o = append(o, "--remount-ro", "/dev", "--chdir", s.Dir)
 	for _, a := range o {

@@ -1,9 +1,0 @@
-package session
-
-import (
-	"testing"
-
-	"github.com/aicodesit/cordon/internal/kerneltest"
-)
-
-func TestMain(m *testing.M) { kerneltest.Main(m) }
