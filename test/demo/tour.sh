@@ -31,20 +31,24 @@ show() {
 	[ "$status" = "${want:-0}" ] || fail "exit code $status, expected ${want:-0}"
 }
 
-# brief PROGRAM…: like show, with the first and last lines of a long answer.
-brief() {
+# outline PROGRAM…: like show, of a plan or an apply: the addresses without
+# their attributes, and the last line.
+outline() {
 	local status=0 lines
-	printf '%s$ %s%s\n' "$dim" "$*" "$plain"
-	"$@" >out 2>&1 || status=$?
-	lines=$(wc -l <out)
-	if [ "$lines" -gt 24 ]; then
-		head -n 14 out | sed 's/^/  /'
-		printf '  %s… %d more lines …%s\n' "$dim" $((lines - 20)) "$plain"
-		tail -n 6 out | sed 's/^/  /'
+	printf '%s$ %s%s   %s(outline)%s\n' "$dim" "$*" "$plain" "$dim" "$plain"
+	"$@" >out 2>said || status=$?
+	[ "$status" = "${want:-0}" ] || { cat said >>out; tail -n 40 out; fail "exit code $status, expected ${want:-0}"; }
+	grep -E '^[-+~] ' out >lines || true
+	lines=$(wc -l <lines)
+	if [ "$lines" -gt 16 ]; then
+		awk '{print $2}' lines | cut -d. -f1 | sort | uniq -c | while read -r n kind; do
+			sed -n "s/^\([-+~] $kind\.\)/  \1/p" lines | head -n 3
+			[ "$n" -le 3 ] || printf '  %s… and %d more of %s%s\n' "$dim" $((n - 3)) "$kind" "$plain"
+		done
 	else
-		sed 's/^/  /' out
+		sed 's/^/  /' lines
 	fi
-	[ "$status" = "${want:-0}" ] || { tail -n 40 out; fail "exit code $status, expected ${want:-0}"; }
+	tail -n 1 out | sed 's/^/  /'
 }
 
 # expect CLAIM COMMAND…: the claim holds if the command succeeds.
@@ -58,7 +62,7 @@ is() { [ "$1" = "$2" ] || { echo "got: $1"; return 1; }; }
 converged() { cordon plan --detailed-exitcode >plan.txt 2>&1 || { cat plan.txt; return 1; }; }
 
 heading "What can this host enforce?"
-brief cordon doctor
+show cordon doctor
 
 heading "The files: what may exist"
 say "A sandbox, as $CORDON_DIR declares it:"
@@ -66,11 +70,13 @@ sed -n '/^sandbox "claude-code"/,/^}/p' "$CORDON_DIR"/*.hcl | sed 's/^/  /'
 show cordon validate
 
 heading "The plan: what is missing on this host"
-want=2 brief cordon plan --detailed-exitcode
+want=2 outline cordon plan --detailed-exitcode
+say "In full, the plan shows every attribute. One firewall chain, for example:"
+sed -n '/^+ network.chain.ipv4.filter.CORDON-IN/,/^$/p' out | head -n 14 | sed 's/^/  /'
+
 
 heading "Apply, and nothing is left to do"
-brief cordon apply --auto-approve
-show cordon plan --detailed-exitcode
+outline cordon apply --auto-approve
 expect "a second plan is empty" converged
 
 heading "A session: what the agent finds inside"
@@ -119,7 +125,7 @@ for _ in {1..200}; do [ -s session2.txt ] && break; sleep 0.05; done
 kill -KILL "$session"
 wait "$session" 2>/dev/null || true
 say "Another session was started, and its 'cordon run' killed with SIGKILL."
-brief cordon apply --auto-approve
+outline cordon apply --auto-approve
 expect "nothing of it is left either: the plan is empty" converged
 expect "no process of its user is left" denied pgrep -U shop
 
@@ -127,8 +133,8 @@ heading "The database: tables come, and are closed before anyone asks"
 say "The application's own migration, not cordon, makes its tables:"
 sed 's/^/  /' "$proofs/tables.sql" | head -n 12
 psql -qX -v ON_ERROR_STOP=1 -f "$proofs/tables.sql"
-want=2 brief cordon plan --detailed-exitcode
-brief cordon apply --auto-approve
+want=2 show cordon plan --detailed-exitcode
+outline cordon apply --auto-approve
 expect "the plan is empty" converged
 
 # as ROLE SUB SQL: what a request of the API would do.
@@ -160,19 +166,19 @@ mount_point=$(awk '$5 ~ "^/run/cordon/roots/claude-code/.*/rg$" {print $5; exit}
 show iptables -F
 show psql -qX -c 'GRANT SELECT ON shop.orders TO PUBLIC'
 show umount "$mount_point"
-want=2 brief cordon plan --detailed-exitcode
+want=2 show cordon plan --detailed-exitcode
 cp out drift.txt
 expect "the plan names the firewall" grep -q 'network\.' drift.txt
 expect "the plan names the table" grep -q 'postgres\.table\.[a-z.]*orders' drift.txt
 expect "the plan names the sandbox's files" grep -q 'root\.claude-code' drift.txt
-brief cordon apply --auto-approve
+outline cordon apply --auto-approve
 expect "the plan is empty again" converged
 expect "the GRANT is gone" grep -q 'permission denied' <(as shop_anon '' 'select * from orders')
 expect "and a new session starts" "${run[@]}" rg --version
 
 heading "Destroy: nothing is left"
 iptables -N SOMEONE-ELSE
-brief cordon destroy --auto-approve
+outline cordon destroy --auto-approve
 expect "no chain" denied grep -q CORDON- <(iptables-save; ip6tables-save)
 expect "no set" is "$(ipset list -n)" ""
 expect "no link but lo" is "$(ip -o link | wc -l)" 1
