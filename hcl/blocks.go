@@ -1,11 +1,8 @@
 package hcl
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +14,6 @@ import (
 
 // What is taken when an attribute is left out.
 const (
-	defaultTTL       = 4 * time.Hour
 	defaultTmpfsSize = 64 << 20
 	defaultGrace     = 10 * time.Second
 	defaultErrno     = "EPERM"
@@ -108,61 +104,6 @@ func parseEnvPattern(s string) (string, error) {
 	name := strings.TrimSuffix(s, "*")
 	if s == "" || strings.ContainsAny(name, "=\x00*") {
 		return "", fmt.Errorf(`%q is not a name; write a name like "TERM", or its beginning like "LC_*"`, s)
-	}
-	return s, nil
-}
-
-func readProxy(b body, name string) specs.Proxy {
-	p := specs.Proxy{
-		Range:    rangeOf(b.header),
-		Name:     name,
-		Port:     b.port("port"),
-		Upstream: parsed(b, "upstream", "", parseServer),
-		Inject:   b.refMap("inject", "secret"),
-		Paths:    set(parsedList(b, "paths", `["/v1/messages"]`, parseURLPath)),
-	}
-	if t, ok := b.inner("token"); ok {
-		p.Token = &specs.Token{Prefix: t.string("prefix"), TTL: t.duration("ttl", defaultTTL)}
-	}
-	if l, ok := b.inner("limit"); ok {
-		p.Limit = &specs.ProxyLimit{
-			RequestsPerMinute: l.int("requests_per_minute", 1, maxCount, 0),
-			Concurrent:        l.int("concurrent", 1, maxCount, 0),
-			Body:              l.size("body", 0),
-		}
-	}
-	return p
-}
-
-// parseServer reads the URL of a server: https, or http to the host itself.
-func parseServer(s string) (string, error) {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return "", fmt.Errorf(`%q is not the address of a server; write it like "https://api.example.com"`, s)
-	case u.User != nil:
-		return "", errors.New("a user or password in it would be shown; use a secret")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return "", errors.New("over http whoever is between could read and change what is sent; write https")
-	case u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("it must end with the host or a path")
-	}
-	return strings.TrimSuffix(s, "/"), nil
-}
-
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
-}
-
-// parseURLPath reads "[METHOD ]PATH", in which a segment may be {NAME}.
-func parseURLPath(s string) (string, error) {
-	method, p, ok := strings.Cut(s, " ")
-	if !ok {
-		method, p = "POST", s
-	}
-	if method == "" || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || !strings.HasPrefix(p, "/") || path.Clean(p) != p || strings.ContainsAny(p, "?#% \\") {
-		return "", fmt.Errorf(`%q is not the exact path of a request; write it like "/v1/messages" or "GET /v1/models"`, s)
 	}
 	return s, nil
 }

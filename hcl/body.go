@@ -303,6 +303,20 @@ func (b body) inner(kind string) (in body, ok bool) {
 	return in, len(in.layers) > 0
 }
 
+// many returns the blocks of that kind within that have no label, in the
+// order of the files.
+func (b body) many(kind string) []body {
+	var list []body
+	for _, l := range slices.Backward(b.layers) {
+		for _, block := range l.Blocks {
+			if block.Type == kind {
+				list = append(list, body{e: b.e, scope: b.scope, what: kind + " in " + b.what, header: block.DefRange(), layers: []*hclsyntax.Body{block.Body}})
+			}
+		}
+	}
+	return list
+}
+
 // labelled returns the blocks of that kind within by label, in the order of
 // the bases and the files, each merged with those of the bases that have the
 // same label.

@@ -116,7 +116,7 @@ func (l *loader) read(b *block) {
 	case "environment":
 		s.Environments = append(s.Environments, readEnvironment(x, b.label))
 	case "proxy":
-		s.Proxies = append(s.Proxies, readProxy(x, b.label))
+		s.Proxies = append(s.Proxies, l.readProxy(x, b.label))
 	case "network":
 		s.Networks = append(s.Networks, readNetwork(x, b.label))
 	case "seccomp":

@@ -396,14 +396,29 @@ func TestNesting(t *testing.T) {
 
 func TestManyProjects(t *testing.T) {
 	dir := manyProjects(t, 2_000)
-	start := time.Now()
-	set, diags := hcl.Load(dir, hcl.Options{})
-	if len(diags) > 0 || len(set.Projects) != 2_000 {
-		t.Fatal(len(set.Projects), text(t, diags[:min(3, len(diags))]))
+	best := time.Hour
+	for range 3 {
+		start := processorTime(t)
+		set, diags := hcl.Load(dir, hcl.Options{})
+		if len(diags) > 0 || len(set.Projects) != 2_000 {
+			t.Fatal(len(set.Projects), text(t, diags[:min(3, len(diags))]))
+		}
+		best = min(best, processorTime(t)-start)
 	}
-	if d := time.Since(start); d > time.Second {
-		t.Errorf("2,000 projects took %s", d)
+	if best > time.Second {
+		t.Errorf("2,000 projects took %s of a processor", best)
 	}
+}
+
+// processorTime is what the process has used: other than the time of day it
+// does not depend on what else runs.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // manyProjects writes a directory with n projects of five tables, 100 to a file.

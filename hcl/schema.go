@@ -19,7 +19,7 @@ type schema struct {
 // inner is a block within a block.
 type inner struct {
 	kind     string
-	repeated bool // once for each label; else once
+	repeated bool // once for each label, or any number of times if it has none; else once
 	schema   schema
 }
 
@@ -60,9 +60,13 @@ var schemas = map[string]*schema{
 	},
 	"proxy": {
 		label: "name",
-		needs: []string{"port", "upstream"},
-		may:   []string{"inject", "paths"},
+		needs: []string{"port"},
+		may:   []string{"upstream", "inject", "paths"},
 		blocks: []inner{
+			{kind: "upstream", repeated: true, schema: schema{label: "name", needs: []string{"url"}, may: []string{"kind", "inject", "paths", "credential", "region"}}},
+			{kind: "policy", schema: schema{may: []string{"models", "max_tokens", "server_tools", "url_sources", "mcp_servers", "files", "batches"}}},
+			{kind: "budget", repeated: true, schema: schema{needs: []string{"scope"}, may: []string{"every", "requests", "input_tokens", "output_tokens", "money"}}},
+			{kind: "price", repeated: true, schema: schema{label: "model", needs: []string{"input", "output"}, may: []string{"cache_read", "cache_write", "cache_write_long"}}},
 			{kind: "token", schema: schema{may: []string{"prefix", "ttl"}}},
 			{kind: "limit", schema: schema{may: []string{"requests_per_minute", "concurrent", "body"}}},
 		},
@@ -190,7 +194,7 @@ func checkInner(b *hclsyntax.Block, outer *schema, what string, first map[string
 	if in.repeated {
 		key = name
 	}
-	if other := first[key]; other != nil {
+	if other := first[key]; other != nil && (!in.repeated || label != "") {
 		r.error(b.DefRange(), fmt.Sprintf("duplicate %s in %s", key, what), "The first is at "+at(other.DefRange())+".")
 		return
 	}

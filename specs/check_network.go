@@ -16,25 +16,38 @@ func (c *checker) proxies(s Set) {
 			c.add(p.Range, "port", fmt.Sprintf("port %d is taken by proxy %q", p.Port, other), "Each proxy listens on a port of its own.")
 		}
 		ports[p.Port] = p.Name
-		seen := map[string]string{}
-		for _, header := range slices.Sorted(maps.Keys(p.Inject)) {
-			c.header(p, header)
-			if other := seen[strings.ToLower(header)]; other != "" {
-				c.add(p.Range, "inject", fmt.Sprintf("header %s is injected twice", header), fmt.Sprintf("Case makes no difference in headers: it is %s too.", other))
+		c.inject(s, p.Range, p.Inject)
+		for _, u := range p.Upstreams {
+			c.inject(s, u.Range, u.Inject)
+			missing(c, s.Secrets, u.Range, "credential", "secret", u.Credential)
+		}
+		for _, b := range p.Budgets {
+			if b.Requests == 0 && b.InputTokens == 0 && b.OutputTokens == 0 && b.Money == 0 {
+				c.add(b.Range, "", fmt.Sprintf("a budget of proxy %q bounds nothing", p.Name), "Give it requests, input_tokens, output_tokens or money.")
 			}
-			seen[strings.ToLower(header)] = header
-			missing(c, s.Secrets, p.Range, "inject", "secret", p.Inject[header])
 		}
 	}
 }
 
+func (c *checker) inject(s Set, at Range, inject map[string]string) {
+	seen := map[string]string{}
+	for _, header := range slices.Sorted(maps.Keys(inject)) {
+		c.header(at, header)
+		if other := seen[strings.ToLower(header)]; other != "" {
+			c.add(at, "inject", fmt.Sprintf("header %s is injected twice", header), fmt.Sprintf("Case makes no difference in headers: it is %s too.", other))
+		}
+		seen[strings.ToLower(header)] = header
+		missing(c, s.Secrets, at, "inject", "secret", inject[header])
+	}
+}
+
 // header holds names of headers to the tokens of RFC 9110, 5.6.2.
-func (c *checker) header(p Proxy, name string) {
+func (c *checker) header(at Range, name string) {
 	const others = "!#$%&'*+-.^_`|~"
 	for _, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		if !letter && !strings.ContainsRune(others, r) {
-			c.add(p.Range, "inject", fmt.Sprintf("%q is not the name of a header", name), `Write it like "x-api-key".`)
+			c.add(at, "inject", fmt.Sprintf("%q is not the name of a header", name), `Write it like "x-api-key".`)
 			return
 		}
 	}
