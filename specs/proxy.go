@@ -134,3 +134,17 @@ func MatchName(pattern, name string) bool {
 	}
 	return pattern == name
 }
+
+// Complete returns p with the prices of the cache that were not declared.
+func (p Price) Complete() Price {
+	if p.CacheRead == 0 {
+		p.CacheRead = p.Input / 10
+	}
+	if p.CacheWrite == 0 {
+		p.CacheWrite = p.Input * 5 / 4
+	}
+	if p.CacheWriteLong == 0 {
+		p.CacheWriteLong = p.Input * 2
+	}
+	return p
+}

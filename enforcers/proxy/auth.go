@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// token returns the one token that the request carries: as x-api-key, as a
+// bearer, or as both when they agree.
+func token(h http.Header) (string, *refusal) {
+	keys, auths := h["X-Api-Key"], h["Authorization"]
+	if len(keys) > 1 || len(auths) > 1 {
+		return "", malformed("a credential is there twice")
+	}
+	var got string
+	if len(keys) == 1 {
+		got = keys[0]
+	}
+	if len(auths) == 1 {
+		scheme, value, _ := strings.Cut(auths[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", malformed("authorization must be a bearer token")
+		}
+		if len(keys) == 1 && value != got {
+			return "", malformed("x-api-key and authorization differ")
+		}
+		got = value
+	}
+	if got == "" {
+		return "", &refusal{status: http.StatusUnauthorized, kind: "authentication_error", reason: "token", message: "no token: send the session's as x-api-key or as a bearer"}
+	}
+	return got, nil
+}
+
+// authorize checks that the request carries the session's own token for this
+// proxy, while it is valid. It does not tell why a token is none.
+func authorize(h http.Header, session Session, proxy string, now time.Time) *refusal {
+	got, bad := token(h)
+	if bad != nil {
+		return bad
+	}
+	t := session.Token
+	if !t.is(got) || t.Proxy != proxy {
+		return forbidden("token", "this is not a token of this session")
+	}
+	if !now.Before(t.Expires) {
+		return forbidden("expired", "the session's token has expired: start a new session")
+	}
+	if session.Alive.Err() != nil {
+		return forbidden("ended", "the session has ended")
+	}
+	return nil
+}
+
+// form refuses what the proxy never speaks: switching protocols, headers
+// dropped or named by the connection, a query that carries a credential.
+// What the handler never sees is refused by internal/stricthttp.
+func form(r *http.Request) *refusal {
+	for _, name := range []string{"Upgrade", "Http2-Settings", "Trailer", "Te", "Proxy-Authorization", "Proxy-Connection"} {
+		if r.Header[name] != nil {
+			return malformed(strings.ToLower(name) + " is not accepted")
+		}
+	}
+	for _, v := range r.Header["Connection"] {
+		for _, option := range strings.Split(v, ",") {
+			if o := strings.TrimSpace(option); o != "" && !strings.EqualFold(o, "keep-alive") && !strings.EqualFold(o, "close") {
+				return malformed("connection may only be keep-alive or close")
+			}
+		}
+	}
+	if !strings.HasPrefix(r.RequestURI, "/") || r.ProtoMajor != 1 {
+		return malformed("not a request to a server")
+	}
+	return query(r.URL.RawQuery)
+}
+
+// query refuses parameters with which APIs take credentials.
+func query(raw string) *refusal {
+	if raw == "" || raw == "beta=true" {
+		return nil
+	}
+	for _, pair := range strings.FieldsFunc(raw, func(c rune) bool { return c == '&' || c == ';' }) {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.ContainsAny(name, "%+") || credentialLike(name) || strings.HasPrefix(strings.ToLower(name), "x-amz-") {
+			return malformed("a parameter of the query is not accepted")
+		}
+	}
+	return nil
+}

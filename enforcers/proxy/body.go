@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// bodyPatience is how long a client may take to send a body.
+const bodyPatience = 2 * time.Minute
+
+// body is a request's body, in memory that is given back as soon as no
+// upstream needs it any more: an answer may take hours.
+type body struct {
+	gate *gate
+
+	mu   sync.Mutex
+	data []byte
+	held int64
+}
+
+// readBody takes the whole body in, at most the declared size.
+func readBody(w http.ResponseWriter, r *http.Request, g *gate) (*body, *refusal) {
+	b := &body{gate: g}
+	limit := g.all.limit.Body
+	if r.ContentLength > limit {
+		return nil, tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
+	}
+	if r.ContentLength == 0 {
+		return b, nil
+	}
+	rc := http.NewResponseController(w)
+	if err := rc.SetReadDeadline(time.Now().Add(bodyPatience)); err != nil {
+		return nil, malformed("the connection is gone")
+	}
+	if bad := b.fill(r.Body, r.ContentLength, limit); bad != nil {
+		b.drop()
+		return nil, bad
+	}
+	// A deadline that is left would end the request while it is answered.
+	if err := rc.SetReadDeadline(time.Time{}); err != nil {
+		b.drop()
+		return nil, malformed("the connection is gone")
+	}
+	return b, nil
+}
+
+// fill reads in until the end; length is -1 when it was not announced. Memory
+// is taken as bytes come, not as they are announced.
+func (b *body) fill(in io.Reader, length, limit int64) *refusal {
+	for size := int64(64 << 10); ; size *= 2 {
+		if length >= 0 {
+			size = min(size, length)
+		}
+		size = min(size, limit+1)
+		if !b.grow(size) {
+			return overloaded("too many large bodies at a time")
+		}
+		n, err := io.ReadFull(in, b.data[len(b.data):size])
+		b.data = b.data[:len(b.data)+n]
+		switch {
+		case int64(len(b.data)) > limit:
+			return tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
+		case int64(len(b.data)) == length:
+			return end(in)
+		case length < 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return &refusal{status: http.StatusRequestTimeout, kind: "timeout_error", reason: "slow", message: "the body took too long"}
+		case err != nil:
+			return malformed("the body ended early")
+		}
+	}
+}
+
+// end reads the end of a body that is in: only then does the server watch
+// whether the client hangs up.
+func end(in io.Reader) *refusal {
+	if n, err := in.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		return malformed("the body does not end")
+	}
+	return nil
+}
+
+// grow makes room for size bytes in all.
+func (b *body) grow(size int64) bool {
+	more := size - b.held
+	if more <= 0 {
+		return true
+	}
+	if !b.gate.hold(more) {
+		return false
+	}
+	b.held += more
+	larger := make([]byte, len(b.data), size)
+	copy(larger, b.data)
+	b.data = larger
+	return true
+}
+
+// bytes returns what came, nil after drop.
+func (b *body) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data
+}
+
+// drop gives the memory back. What a reader of it still has stays with the
+// reader, who is about to be done.
+func (b *body) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.data = nil
+	b.gate.release(b.held)
+	b.held = 0
+}
+
+// reader reads the body for one upstream. It lets go of it at the end.
+func (b *body) reader() io.ReadCloser { return &bodyReader{data: b.bytes()} }
+
+type bodyReader struct {
+	mu   sync.Mutex // the transport may close it while it reads
+	data []byte
+}
+
+func (r *bodyReader) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.data)
+	r.data = r.data[n:]
+	return n, nil
+}
+
+func (r *bodyReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.data = nil
+	return nil
+}

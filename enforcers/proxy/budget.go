@@ -1,0 +1,210 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// amount is what is used of a budget.
+type amount struct {
+	Requests int64 `json:"requests,omitempty"`
+	Input    int64 `json:"input,omitempty"`  // tokens
+	Output   int64 `json:"output,omitempty"` // tokens
+	Money    int64 `json:"money,omitempty"`  // millionths
+}
+
+func (a amount) plus(b amount) amount {
+	return amount{a.Requests + b.Requests, a.Input + b.Input, a.Output + b.Output, a.Money + b.Money}
+}
+
+func (a amount) minus(b amount) amount {
+	return amount{a.Requests - b.Requests, a.Input - b.Input, a.Output - b.Output, a.Money - b.Money}
+}
+
+// ledger keeps what is spent of the budgets, and what requests in flight may
+// come to spend. Its methods may be called at the same time.
+type ledger struct {
+	budgets []specs.Budget
+	now     func() time.Time
+
+	mu       sync.Mutex
+	accounts map[string]*account
+	changed  bool // since it was last written down
+}
+
+// account is one budget's for one session or project in one period.
+type account struct {
+	spent    amount
+	reserved amount
+	touched  time.Time
+}
+
+func newLedger(budgets []specs.Budget) *ledger {
+	return &ledger{budgets: budgets, now: time.Now, accounts: map[string]*account{}}
+}
+
+// key names the account of a budget. Periods begin at multiples of Every.
+func key(b specs.Budget, s Session, now time.Time) string {
+	who := "all"
+	switch {
+	case b.Scope == specs.BudgetProject && s.Lease.Project != "":
+		who = "project " + s.Lease.Project
+	case b.Scope != specs.BudgetProxy:
+		who = "session " + s.key()
+	}
+	if b.Every <= 0 {
+		return who
+	}
+	return fmt.Sprintf("%s, %s from %s", who, b.Every, period(b, now).UTC().Format(time.RFC3339))
+}
+
+func period(b specs.Budget, now time.Time) time.Time {
+	every := int64(max(b.Every/time.Second, 1))
+	return time.Unix(now.Unix()/every*every, 0)
+}
+
+// reservation is a request's hold on the budgets.
+type reservation struct {
+	ledger *ledger
+	keys   []string
+	most   amount
+}
+
+// reserve takes the most that a request may use from every budget, or from none.
+func (l *ledger) reserve(s Session, most amount) (*reservation, *refusal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	r := &reservation{ledger: l, most: most}
+	for _, b := range l.budgets {
+		k := key(b, s, now)
+		var used amount
+		if a := l.accounts[k]; a != nil {
+			used = a.spent.plus(a.reserved)
+		}
+		if what := over(b, used.plus(most)); what != "" {
+			return nil, exhausted(b, what, now)
+		}
+		r.keys = append(r.keys, k)
+	}
+	r.keys = unique(r.keys)
+	for _, k := range r.keys {
+		a := l.accounts[k]
+		if a == nil {
+			a = &account{}
+			l.accounts[k] = a
+		}
+		a.reserved, a.touched = a.reserved.plus(most), now
+		l.changed = true
+	}
+	return r, nil
+}
+
+// unique drops repeated keys: two budgets of one scope and period share an account.
+func unique(keys []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, k := range keys {
+		if !seen[k] {
+			seen[k] = true
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func over(b specs.Budget, a amount) string {
+	switch {
+	case b.Requests > 0 && a.Requests > b.Requests:
+		return "requests"
+	case b.InputTokens > 0 && a.Input > b.InputTokens:
+		return "input tokens"
+	case b.OutputTokens > 0 && a.Output > b.OutputTokens:
+		return "output tokens"
+	case b.Money > 0 && a.Money > b.Money:
+		return "money"
+	}
+	return ""
+}
+
+func exhausted(b specs.Budget, what string, now time.Time) *refusal {
+	message := fmt.Sprintf("the %s's budget of %s does not suffice for this request", b.Scope, what)
+	if b.Every > 0 {
+		message += "; it starts anew at " + period(b, now).Add(b.Every).UTC().Format(time.RFC3339)
+	}
+	return &refusal{status: 402, kind: "billing_error", reason: "budget", message: message}
+}
+
+// settle puts what was used in place of what was reserved. The budgets are
+// those of the time when it was reserved.
+func (r *reservation) settle(used amount) {
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	for _, k := range r.keys {
+		a := r.ledger.accounts[k]
+		a.reserved = a.reserved.minus(r.most)
+		a.spent = a.spent.plus(used)
+	}
+	r.ledger.changed = r.ledger.changed || len(r.keys) > 0
+}
+
+// prices is the price table.
+type prices []specs.Price
+
+// find returns the price of a model.
+func (p prices) find(model string) (specs.Price, bool) {
+	for _, price := range p {
+		if specs.MatchName(price.Model, model) {
+			return price.Complete(), true
+		}
+	}
+	return specs.Price{}, false
+}
+
+// cost is what tokens cost, in millionths, rounded up.
+func cost(p specs.Price, u usage) int64 {
+	total := u.Input*p.Input + u.CacheRead*p.CacheRead + u.CacheWrite*p.CacheWrite + u.CacheWriteLong*p.CacheWriteLong + u.Output*p.Output
+	return (total + 999_999) / 1_000_000
+}
+
+// dearest is the usage of so many tokens at which they cost the most.
+func dearest(p specs.Price, input, output int64) usage {
+	u := usage{Output: output}
+	switch max(p.Input, p.CacheWrite, p.CacheWriteLong) {
+	case p.Input:
+		u.Input = input
+	case p.CacheWrite:
+		u.CacheWrite = input
+	default:
+		u.CacheWriteLong = input
+	}
+	return u
+}
+
+// hasMoney tells whether a budget needs the models' prices.
+func (l *ledger) hasMoney() bool {
+	for _, b := range l.budgets {
+		if b.Money > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// stale tells whether an account can't count any more.
+func stale(name string, a *account, now time.Time) bool {
+	if a.reserved != (amount{}) {
+		return false
+	}
+	if _, period, ok := strings.Cut(name, ", "); ok {
+		every, from, _ := strings.Cut(period, " from ")
+		length, err1 := time.ParseDuration(every)
+		start, err2 := time.Parse(time.RFC3339, from)
+		return err1 == nil && err2 == nil && now.After(start.Add(length))
+	}
+	return strings.HasPrefix(name, "session ") && now.Sub(a.touched) > 30*24*time.Hour
+}

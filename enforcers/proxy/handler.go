@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.TransferEncoding != nil { // see stricthttp: what follows a chunked body is not looked at
+		w.Header().Set("Connection", "close")
+	}
+	addr := remote(r)
+	x := &exchange{start: time.Now(), addr: addr.String(), method: shown(r.Method, ""), path: shown(r.URL.Path, s.spec.TokenPrefix())}
+	s.metrics.active.Inc()
+	defer s.done(r.Context(), x) // also when the answer is cut off by a panic
+	if bad := s.answer(w, r, x); bad != nil {
+		x.status, x.reason = bad.status, bad.reason
+		if bad.status < http.StatusInternalServerError && bad.status != http.StatusTooManyRequests {
+			s.log.Debug("request refused", "session", x.session.Lease.ID, "reason", bad.reason, "message", bad.message)
+		}
+		if err := bad.write(w); err != nil {
+			s.log.Debug("answer not sent", "error", err)
+		}
+	}
+}
+
+func (s *Server) done(ctx context.Context, x *exchange) {
+	s.metrics.active.Dec()
+	s.metrics.requests.WithLabelValues(strconv.Itoa(x.status)).Inc()
+	if x.reason != "" {
+		s.metrics.refused.WithLabelValues(x.reason).Inc()
+	}
+	x.log(ctx, s.audit, s.spec.Name)
+}
+
+// answer admits the request and forwards it. A refusal means that nothing was
+// answered yet.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) *refusal {
+	session, ok := s.sessions.ByAddr(remote(r))
+	if !ok {
+		return forbidden("address", "no session has this address")
+	}
+	x.session = session
+	if bad := form(r); bad != nil {
+		return bad
+	}
+	path, _, _ := strings.Cut(r.RequestURI, "?") // as it came: r.URL.Path is decoded
+	route, model := s.routes.match(r.Method, path)
+	if route == nil {
+		return &refusal{status: http.StatusNotFound, kind: "not_found_error", reason: "path", message: "this method and path are not among those declared"}
+	}
+	if bad := authorize(r.Header, session, s.spec.Name, x.start); bad != nil {
+		return bad
+	}
+	gate := s.gates.of(session)
+	leave, bad := gate.enter(x.start)
+	if bad != nil {
+		return bad
+	}
+	defer leave()
+	body, bad := readBody(w, r, gate)
+	if bad != nil {
+		return bad
+	}
+	defer body.drop()
+	asked, bad := s.look(route, model, body)
+	if bad != nil {
+		return bad
+	}
+	x.model = shown(asked.model, s.spec.TokenPrefix())
+	return s.spend(w, r, x, &order{route: route, path: path, body: body, asked: asked})
+}
+
+// look inspects the body, as the route needs it.
+func (s *Server) look(route *route, model string, b *body) (asked, *refusal) {
+	text := b.bytes()
+	switch {
+	case route.method == http.MethodGet || route.method == http.MethodDelete:
+		if len(text) > 0 {
+			return asked{}, malformed("a body is not accepted")
+		}
+		return asked{requests: 1}, nil
+	case route.class == classFiles: // declared, and of any form
+		return asked{requests: 1}, nil
+	}
+	return inspect(text, route.class, model, s.policy)
+}
+
+// order is an admitted request.
+type order struct {
+	route *route
+	path  string // escaped
+	body  *body
+	asked asked
+}
+
+// spend reserves what the order may cost, forwards it and settles.
+func (s *Server) spend(w http.ResponseWriter, r *http.Request, x *exchange, o *order) *refusal {
+	price, priced := s.prices.find(o.asked.model)
+	answers := o.route.class != classCount && o.route.class != classModels
+	if answers && !priced && s.ledger.hasMoney() {
+		return forbidden("policy", "there is a budget of money, and the model has no price")
+	}
+	var most usage
+	if answers {
+		most = dearest(price, o.asked.input, o.asked.output)
+	}
+	hold, bad := s.ledger.reserve(x.session, sum(o.asked.requests, most, price))
+	if bad != nil {
+		return bad
+	}
+	var used usage
+	defer func() { // also when the answer is cut off by a panic
+		x.used, x.spent = used, cost(price, used)
+		hold.settle(sum(o.asked.requests, used, price))
+		s.count(used)
+	}()
+	return s.forward(w, r, x, o, most, &used)
+}
+
+func sum(requests int64, u usage, p specs.Price) amount {
+	return amount{Requests: requests, Input: u.input(), Output: u.Output, Money: cost(p, u)}
+}
+
+func (s *Server) count(u usage) {
+	s.metrics.tokens.WithLabelValues("input").Add(float64(u.Input))
+	s.metrics.tokens.WithLabelValues("cache_read").Add(float64(u.CacheRead))
+	s.metrics.tokens.WithLabelValues("cache_write").Add(float64(u.CacheWrite + u.CacheWriteLong))
+	s.metrics.tokens.WithLabelValues("output").Add(float64(u.Output))
+}

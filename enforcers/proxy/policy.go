@@ -1,0 +1,273 @@
+package proxy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aicodesit/cordon/internal/strictjson"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// How many tokens things are taken for, before the upstream has counted.
+const (
+	imageTokens   = 5_000
+	documentMax   = 300_000
+	contextTokens = 1_000_000 // no model takes more
+	outputTokens  = 32_000    // where a request need not say
+)
+
+// asked is what a body asks for.
+type asked struct {
+	model    string
+	requests int64 // more than one in a batch
+	input    int64 // tokens at most
+	output   int64 // tokens at most, of all requests
+}
+
+// dated is a server-side tool's type with the date of its version.
+var dated = regexp.MustCompile(`_\d{8}$`)
+
+// inspection looks at one body.
+type inspection struct {
+	policy specs.BodyPolicy
+	class  class
+	asked  asked
+
+	texts  int64 // bytes that are not base64 data
+	data   int64 // bytes of base64 data of the source at hand
+	pdf    bool  // the source at hand is a document
+	blobs  int64 // tokens of the sources so far
+	models int64 // requests that name a model
+	caps   int64 // requests that say how much to answer
+	copies int64 // answers to one request
+}
+
+// inspect checks a body against the policy. model is the one that the path
+// names, "" when the body must.
+func inspect(text []byte, c class, model string, p specs.BodyPolicy) (asked, *refusal) {
+	i := &inspection{policy: p, class: c, texts: int64(len(text)), copies: 1}
+	if model != "" {
+		if bad := i.model(model); bad != nil {
+			return asked{}, bad
+		}
+	}
+	if err := strictjson.Walk(text, i.visit); err != nil {
+		if bad, ok := err.(*refusal); ok { // as visit made it
+			return asked{}, bad
+		}
+		return asked{}, malformed(err.Error())
+	}
+	return i.result()
+}
+
+func (i *inspection) result() (asked, *refusal) {
+	if i.class != classBatches {
+		i.asked.requests = 1
+	}
+	if i.models < i.asked.requests && i.class != classOther {
+		return asked{}, malformed("model: is missing")
+	}
+	missing := i.asked.requests - i.caps
+	if i.class == classMessages || i.class == classBatches {
+		if missing > 0 && i.policy.MaxTokens > 0 {
+			return asked{}, forbidden("policy", fmt.Sprintf("max_tokens must be given, at most %d", i.policy.MaxTokens))
+		}
+		i.asked.output += missing * outputTokens
+	}
+	i.asked.output *= i.copies
+	i.asked.input = min(i.texts, contextTokens*max(1, i.asked.requests)) + i.blobs
+	return i.asked, nil
+}
+
+// visit is called for each value. Paths are those of a request for a
+// message; in a batch they stand below requests.[].params.
+func (i *inspection) visit(path strictjson.Path, v strictjson.Value) error {
+	if i.class == classBatches {
+		if path.Is("requests", "[]") {
+			i.asked.requests++
+		}
+		if !path.Begins("requests", "[]", "params") || len(path) == 3 {
+			return nil
+		}
+		path = path[3:]
+	}
+	var bad *refusal
+	switch {
+	case len(path) == 0:
+		if v.Kind != strictjson.Object {
+			bad = malformed("the body must be an object")
+		}
+	case len(path) == 1:
+		bad = i.top(string(path[0]), v)
+	case path.Begins("tools"):
+		bad = i.tool(path, v)
+	case path.Begins("messages", "[]", "content", "[]", "input"): // what a tool was called with is nobody's to fetch
+	case path.Begins("messages"), path.Begins("system"), path.Begins("input"):
+		bad = i.content(path, v)
+	}
+	if bad != nil {
+		return bad
+	}
+	return nil
+}
+
+// top looks at a field of the request itself.
+func (i *inspection) top(name string, v strictjson.Value) *refusal {
+	switch name {
+	case "model":
+		return i.model(v.Text())
+	case "max_tokens", "max_completion_tokens", "max_output_tokens":
+		return i.maxTokens(name, v)
+	case "n":
+		return i.several(v)
+	case "mcp_servers":
+		return i.only(i.policy.MCPServers || empty(v), name, "mcp_servers")
+	case "container", "previous_response_id", "conversation", "prompt":
+		return i.only(i.policy.Files || empty(v), name, "files")
+	case "background":
+		return i.only(i.policy.Batches || string(v.Raw) == "false" || empty(v), name, "batches")
+	case "web_search_options":
+		return i.only(slices.Contains(i.policy.ServerTools, "web_search") || empty(v), name, `server_tools "web_search"`)
+	}
+	return nil
+}
+
+func empty(v strictjson.Value) bool {
+	return v.Kind == strictjson.Null || v.Kind == strictjson.Array && strings.Trim(string(v.Raw), "[] \t\r\n") == ""
+}
+
+// only refuses what is not declared.
+func (i *inspection) only(allowed bool, what, declared string) *refusal {
+	if allowed {
+		return nil
+	}
+	return forbidden("policy", fmt.Sprintf("%s: the proxy's policy does not declare %s", what, declared))
+}
+
+func (i *inspection) model(name string) *refusal {
+	if name == "" {
+		return malformed("model: must be a name")
+	}
+	i.models++
+	if i.asked.model == "" {
+		i.asked.model = name
+	}
+	if i.asked.model != name {
+		return malformed("model: must be one")
+	}
+	if i.policy.Models == nil || slices.ContainsFunc(i.policy.Models, func(p string) bool { return specs.MatchName(p, name) }) {
+		return nil
+	}
+	return forbidden("policy", fmt.Sprintf("model %.100q is not among those declared", name))
+}
+
+func (i *inspection) maxTokens(name string, v strictjson.Value) *refusal {
+	if v.Kind == strictjson.Null {
+		return nil
+	}
+	n, err := strconv.ParseInt(string(v.Raw), 10, 32)
+	if err != nil || n < 0 {
+		return malformed(name + ": must be a whole number")
+	}
+	if i.policy.MaxTokens > 0 && n > int64(i.policy.MaxTokens) {
+		return forbidden("policy", fmt.Sprintf("%s: at most %d are declared", name, i.policy.MaxTokens))
+	}
+	i.caps++
+	i.asked.output += n
+	return nil
+}
+
+func (i *inspection) several(v strictjson.Value) *refusal {
+	if v.Kind == strictjson.Null {
+		return nil
+	}
+	n, err := strconv.ParseInt(string(v.Raw), 10, 8)
+	if err != nil || n < 1 {
+		return malformed("n: must be a small whole number")
+	}
+	i.copies = n
+	return nil
+}
+
+// tool looks at the types of the tools: those that the upstream runs must be declared.
+func (i *inspection) tool(path strictjson.Path, v strictjson.Value) *refusal {
+	if !path.Is("tools", "[]", "type") {
+		return nil
+	}
+	if v.Kind != strictjson.String {
+		return malformed("tools: a type must be a text")
+	}
+	kind := dated.ReplaceAllString(v.Text(), "")
+	switch kind {
+	case "custom", "function", // run by the client
+		"bash", "text_editor", "computer", "memory",
+		"tool_search_tool_regex", "tool_search_tool_bm25": // look at the request alone
+		return nil
+	case "mcp", "mcp_toolset":
+		return i.only(i.policy.MCPServers, "tools", "mcp_servers")
+	}
+	return i.only(slices.Contains(i.policy.ServerTools, kind), "tools", fmt.Sprintf("server_tools %.100q", kind))
+}
+
+// content looks at a value inside of what is said.
+func (i *inspection) content(path strictjson.Path, v strictjson.Value) *refusal {
+	switch {
+	case path.Ends("source", "type"):
+		return i.sourceType(v.Text())
+	case path.Ends("source", "media_type"):
+		i.pdf = v.Text() == "application/pdf"
+	case path.Ends("source", "data"):
+		i.data = int64(len(v.Raw))
+	case path.Ends("source") && v.Kind == strictjson.Object:
+		i.source()
+	case path.Ends("image_url"), path.Ends("image_url", "url"), path.Ends("file_data"):
+		return i.inline(v)
+	case path.Ends("file_url"):
+		return i.only(i.policy.URLSources || empty(v), "file_url", "url_sources")
+	case path.Ends("file_id"):
+		return i.only(i.policy.Files || empty(v), "file_id", "files")
+	}
+	return nil
+}
+
+func (i *inspection) sourceType(kind string) *refusal {
+	switch kind {
+	case "base64", "text", "content":
+		return nil
+	case "file":
+		return i.only(i.policy.Files, "source", "files")
+	}
+	return i.only(i.policy.URLSources, "source", "url_sources")
+}
+
+// source is at the end of a source: its data is no text, so its length tells
+// nothing of its tokens.
+func (i *inspection) source() {
+	if i.data > imageTokens || i.pdf {
+		i.texts -= i.data
+		i.blobs += imageTokens
+		if i.pdf {
+			i.blobs += min(i.data, documentMax)
+		}
+	}
+	i.data, i.pdf = 0, false
+}
+
+// inline is an image or a file of the OpenAI kind: data, or a URL.
+func (i *inspection) inline(v strictjson.Value) *refusal {
+	if v.Kind != strictjson.String {
+		return nil // the object around a url
+	}
+	if rest, ok := strings.CutPrefix(v.Text(), "data:"); ok {
+		i.texts -= min(i.texts, int64(len(rest)))
+		i.blobs += imageTokens
+		if strings.HasPrefix(rest, "application/pdf") {
+			i.blobs += min(int64(len(rest)), documentMax)
+		}
+		return nil
+	}
+	return i.only(i.policy.URLSources, "image_url", "url_sources")
+}

@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aicodesit/cordon/internal/stricthttp"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Options are what a Server is made of.
+type Options struct {
+	Proxy    specs.Proxy
+	Sessions Sessions
+
+	// Secret returns a credential by name; it is asked at each use. Forget,
+	// if set, is told of those that an upstream did not take.
+	Secret func(name string) (string, error)
+	Forget func(name string)
+
+	Log   *slog.Logger
+	Audit *slog.Logger // gets a record for each request; nil for none
+
+	State   string                // directory that keeps the budgets over restarts; "" keeps them in memory only
+	Metrics prometheus.Registerer // nil for none
+
+	// Transport reaches the upstreams; nil is [NewTransport].
+	Transport http.RoundTripper
+}
+
+// Server is a proxy.
+type Server struct {
+	spec     specs.Proxy
+	policy   specs.BodyPolicy
+	prices   prices
+	sessions Sessions
+	routes   routes
+	gates    *gates
+	ledger   *ledger
+	state    string // the ledger's file, "" for none
+	metrics  *metrics
+	log      *slog.Logger
+	audit    *slog.Logger
+	http     http.RoundTripper
+	buffers  sync.Pool // of *[]byte
+}
+
+// Bounds of connections.
+const (
+	perAddress  = 256 // open connections of one session
+	headTimeout = 10 * time.Second
+	idleTimeout = 2 * time.Minute
+	headBytes   = 64 << 10
+	endPatience = 5 * time.Second // for requests in flight when the server ends
+	bufferSize  = 8 << 10         // of an answer on its way, for each request
+)
+
+// New returns the server of a proxy. It returns an error for a proxy that is
+// declared wrong, and for budgets that were kept but can't be read.
+func New(o Options) (*Server, error) {
+	s := &Server{spec: o.Proxy, prices: o.Proxy.Prices, sessions: o.Sessions, log: o.Log, audit: o.Audit}
+	if o.Transport == nil {
+		o.Transport = NewTransport()
+	}
+	s.http = o.Transport
+	s.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
+	if o.Proxy.Policy != nil {
+		s.policy = *o.Proxy.Policy
+	}
+	s.gates, s.ledger = newGates(o.Proxy.Limit), newLedger(o.Proxy.Budgets)
+	if err := s.addRoutes(o); err != nil {
+		return nil, fmt.Errorf("proxy.%s: %w", o.Proxy.Name, err)
+	}
+	if o.State != "" {
+		s.state = ledgerPath(o.State, o.Proxy.Name)
+		if err := s.ledger.load(s.state); err != nil {
+			return nil, fmt.Errorf("proxy.%s: budgets: %w", o.Proxy.Name, err)
+		}
+	}
+	var err error
+	if s.metrics, err = newMetrics(o.Proxy.Name, o.Metrics); err != nil {
+		return nil, fmt.Errorf("proxy.%s: metrics: %w", o.Proxy.Name, err)
+	}
+	return s, nil
+}
+
+func (s *Server) addRoutes(o Options) error {
+	var ups []*upstream
+	for _, u := range o.Proxy.AllUpstreams() {
+		up, err := newUpstream(u, o)
+		if err != nil {
+			return err
+		}
+		ups = append(ups, up)
+	}
+	if len(ups) == 0 {
+		return errors.New("has no upstream")
+	}
+	table, err := newRoutes(ups)
+	if err != nil {
+		return err
+	}
+	for _, r := range table {
+		if r.class == classFiles && !s.policy.Files || r.class == classBatches && !s.policy.Batches {
+			return fmt.Errorf("path %s needs policy { files = true } or { batches = true }: they share data between all who use the credential", r.pattern())
+		}
+	}
+	s.routes = table
+	return nil
+}
+
+// NewTransport returns how upstreams are reached: directly, by HTTP/1.1, with
+// certificates that the host trusts, and without a bound on how long a model
+// thinks before it answers.
+func NewTransport() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		Protocols:           protocols,
+		MaxIdleConns:        256,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true,
+		ReadBufferSize:      4 << 10,
+		WriteBufferSize:     4 << 10,
+
+		MaxResponseHeaderBytes: 256 << 10,
+		ExpectContinueTimeout:  time.Second,
+	}
+}
+
+// Serve answers what comes over l until ctx ends, and closes l. It returns
+// nil when ctx ended it.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headBytes,
+		Protocols:         protocols,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+
+		DisableGeneralOptionsHandler: true,
+	}
+	saved := make(chan struct{})
+	saving, stop := context.WithCancel(context.Background())
+	go func() { defer close(saved); s.keep(saving) }()
+	defer func() { stop(); <-saved }()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(&stricthttp.Listener{Listener: l, PerAddress: perAddress}) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("proxy.%s: %w", s.spec.Name, err)
+	case <-ctx.Done():
+	}
+	patience, cancel := context.WithTimeout(context.Background(), endPatience)
+	defer cancel()
+	if server.Shutdown(patience) != nil { // streams may run for hours
+		_ = server.Close()
+	}
+	<-failed
+	return nil
+}
+
+// keep writes the ledger down now and then until ctx ends, and once more.
+func (s *Server) keep(ctx context.Context) {
+	if s.state == "" {
+		return
+	}
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			done = true
+		case <-tick.C:
+		}
+		if err := s.ledger.save(s.state); err != nil {
+			s.log.Error("budgets are not kept", "proxy", s.spec.Name, "error", err)
+		}
+	}
+}

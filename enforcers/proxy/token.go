@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/aicodesit/cordon/specs"
+)
+
+// tokenFile is the name of a token's record in the session's directory.
+const tokenFile = "token.json"
+
+// Token is what is kept of a session's token: nothing that lets one make it.
+type Token struct {
+	Hash    string    `json:"hash"`  // SHA-256 of the token, in hexadecimal digits
+	Proxy   string    `json:"proxy"` // name of the proxy that it is for
+	Issued  time.Time `json:"issued"`
+	Expires time.Time `json:"expires"`
+}
+
+// Mint makes a token of p for the session whose directory is dir
+// ([rundir.Dir.Session]) and writes down its hash, in place of any token that
+// the session had. The token is the prefix and 256 random bits.
+func Mint(dir string, p specs.Proxy) (string, error) {
+	random := make([]byte, 32)
+	if _, err := rand.Read(random); err != nil {
+		return "", err
+	}
+	token := p.TokenPrefix() + base64.RawURLEncoding.EncodeToString(random)
+	now := time.Now().UTC().Truncate(time.Second)
+	record, err := json.Marshal(Token{Hash: hash(token), Proxy: p.Name, Issued: now, Expires: now.Add(p.TokenTTL())})
+	if err != nil {
+		return "", err
+	}
+	if err := writeFile(filepath.Join(dir, tokenFile), record); err != nil {
+		return "", fmt.Errorf("token of the session: %w", err)
+	}
+	return token, nil
+}
+
+// Revoke ends the token of the session whose directory is dir; one that has
+// none is fine.
+func Revoke(dir string) error {
+	err := os.Remove(filepath.Join(dir, tokenFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// ReadToken returns what is kept of the token of the session whose directory
+// is dir. The error is fs.ErrNotExist when the session has none.
+func ReadToken(dir string) (Token, error) {
+	b, err := os.ReadFile(filepath.Join(dir, tokenFile))
+	if err != nil {
+		return Token{}, err
+	}
+	var t Token
+	if err := json.Unmarshal(b, &t); err != nil {
+		return Token{}, fmt.Errorf("%s: %w", filepath.Join(dir, tokenFile), err)
+	}
+	return t, nil
+}
+
+// Age is how long ago the token was made.
+func (t Token) Age(now time.Time) time.Duration { return now.Sub(t.Issued) }
+
+// is tells whether t is the record of token, in a time that does not depend
+// on where they differ.
+func (t Token) is(token string) bool {
+	return t.Hash != "" && subtle.ConstantTimeCompare([]byte(t.Hash), []byte(hash(token))) == 1
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// writeFile puts data at path whole or not at all, for the owner alone to read.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
