@@ -69,27 +69,27 @@ func (e *Enforcer) connect(ctx context.Context, database string) (*pgx.Conn, err
 	config.RuntimeParams["jit"] = "off" // compiling takes longer than the queries
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("connect as %q to %q at %s: %s", config.User, config.Database, config.Host, reason(err, config.Password))
+		text := fmt.Sprintf("connect as %q to %q at %s: %s", config.User, config.Database, config.Host, reason(err))
+		if config.Password != "" {
+			text = strings.ReplaceAll(text, config.Password, "***")
+		}
+		return nil, errors.New(text)
 	}
 	return c, nil
 }
 
 // reason is why a connection could not be made, in the server's or the
 // kernel's words.
-func reason(err error, password string) string {
-	text := err.Error()
+func reason(err error) string {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
 	case errors.As(err, &pg):
-		text = fmt.Sprintf("%s (SQLSTATE %s)", pg.Message, pg.Code)
+		return fmt.Sprintf("%s (SQLSTATE %s)", pg.Message, pg.Code)
 	case errors.As(err, &connect):
-		text = connect.Unwrap().Error()
+		err = connect.Unwrap()
 	}
-	if password != "" {
-		text = strings.ReplaceAll(text, password, "***")
-	}
-	return strings.Join(strings.Fields(text), " ")
+	return strings.Join(strings.Fields(err.Error()), " ") // it has a line for each address that was tried
 }
 
 // reading runs f in a transaction that sees one state of the database.

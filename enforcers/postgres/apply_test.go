@@ -1,0 +1,332 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aicodesit/cordon/internal/pgtest"
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// applyErr surveys and applies, and returns what failed.
+func applyErr(t *testing.T, w *world, e *Enforcer, projects ...specs.Project) error {
+	t.Helper()
+	r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
+	p, err := r.Plan(context.Background(), w.set(projects...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range p.Failures {
+		return f.Err
+	}
+	return r.Apply(context.Background(), p, nil).Err()
+}
+
+func wantErr(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one with %q", parts)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("%v\nlacks %q", err, p)
+		}
+	}
+}
+
+func TestRoleOfAnother(t *testing.T) {
+	w := newWorld(t, "taken", `CREATE ROLE taken_user LOGIN`)
+	err := applyErr(t, w, w.enforcer(t), project("taken", ""))
+	wantErr(t, err, "postgres.role.taken.taken_user", "not cordon's", "COMMENT ON ROLE")
+	var login bool
+	if err := pgtest.Connect(t, w.url).QueryRow(t.Context(), "SELECT rolcanlogin FROM pg_roles WHERE rolname = 'taken_user'").Scan(&login); err != nil || !login {
+		t.Errorf("the role was changed (login %v, %v)", login, err)
+	}
+	_, adopt, _ := strings.Cut(err.Error(), "let cordon have it by ")
+	adopt, _, _ = strings.Cut(adopt, "\n")
+	w.exec(adopt) // what the error says to do works
+	w.apply(project("taken", ""))
+}
+
+// Two installations with one database each, on one cluster.
+func TestRolesOfAnotherDatabase(t *testing.T) {
+	a, b := newWorld(t, "same", ""), newWorld(t, "same", "")
+	a.apply(project("mine", ""))
+	b.apply(project("yours", ""))
+	if _, p := a.plan(a.set(project("mine", ""))); !p.Empty() {
+		t.Errorf("a database sees the roles of another:\n%s", describe(p))
+	}
+	wantErr(t, applyErr(t, b, b.enforcer(t), project("mine", "")), "not cordon's in this database")
+}
+
+func TestRoleThatOwnsIsNotDropped(t *testing.T) {
+	w := newWorld(t, "owns", "")
+	w.apply(project("owns", ""))
+	w.exec(`CREATE TABLE public.kept (x int); ALTER TABLE public.kept OWNER TO owns_user; CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; GRANT EXECUTE ON FUNCTION public.f TO owns_user, owns_anon`)
+	t.Cleanup(func() { w.exec(`ALTER TABLE public.kept OWNER TO postgres`) })
+	wantErr(t, applyErr(t, w, w.enforcer(t)), "postgres.role.owns.owns_user", "table public.kept", "owner first")
+	w.exec(`SELECT * FROM public.kept`)
+}
+
+func TestSchemaAtTheEnd(t *testing.T) {
+	w := newWorld(t, "ends", `CREATE SCHEMA theirs; COMMENT ON SCHEMA theirs IS E'two\nlines'; CREATE SCHEMA silent`)
+	projects := []specs.Project{project("empty", ""), project("filled", ""), project("silent", ""), project("theirs", "")}
+	w.apply(projects...)
+	w.exec(`CREATE TABLE filled.t (x int)`)
+	w.apply(projects...)
+	w.apply()
+	var got string
+	err := pgtest.Connect(t, w.url).QueryRow(t.Context(), `
+SELECT string_agg(nspname || '=' || coalesce(obj_description(oid, 'pg_namespace'), 'none'), ' ' ORDER BY nspname)
+FROM pg_namespace WHERE nspname IN ('empty', 'filled', 'silent', 'theirs')`).Scan(&got)
+	if want := "filled=none silent=none theirs=two\nlines"; err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
+// At the end, the tables' owner has its rows back; others' bounds stay.
+func TestTableAtTheEnd(t *testing.T) {
+	w := newWorld(t, "released", `CREATE SCHEMA rel; CREATE TABLE rel.t (user_id text)`)
+	w.apply(project("rel", "user_id"))
+	w.apply()
+	var enabled, forced bool
+	var policies int
+	err := pgtest.Connect(t, w.url).QueryRow(t.Context(), `
+SELECT relrowsecurity, relforcerowsecurity, (SELECT count(*) FROM pg_policy) FROM pg_class WHERE oid = 'rel.t'::regclass`).Scan(&enabled, &forced, &policies)
+	if err != nil || !enabled || forced || policies != 0 {
+		t.Errorf("row security %v, forced %v, %d policies, %v; want true, false, 0", enabled, forced, policies, err)
+	}
+}
+
+func TestTableGoneMeanwhile(t *testing.T) {
+	w := newWorld(t, "gone", `CREATE SCHEMA gone; CREATE TABLE gone.t (user_id text)`)
+	set := w.set(project("gone", "user_id"))
+	r, p := w.plan(set)
+	w.exec(`DROP TABLE gone.t`)
+	wantErr(t, r.Apply(t.Context(), p, nil).Err(), "postgres.table.gone.gone.t", "gone: plan again")
+	w.apply(project("gone", "user_id"))
+}
+
+// A type whose condition the server writes in another way must not loop for
+// ever between plan and apply, and not be left half open.
+func TestConditionThatIsNotReadBack(t *testing.T) {
+	w := newWorld(t, "strange", `CREATE SCHEMA strange; CREATE TYPE strange.pair AS (a int); CREATE DOMAIN strange.name AS text CHECK (value <> '');
+CREATE TABLE strange.domains (user_id strange.name); CREATE TABLE strange.pairs (user_id strange.pair); CREATE TABLE strange.chars (user_id char(5)); CREATE TABLE strange.names (user_id name)`)
+	w.apply(project("strange", "user_id"))
+}
+
+func TestRightsTooSmall(t *testing.T) {
+	w := newWorld(t, "small", `CREATE SCHEMA small AUTHORIZATION app; SET ROLE app; CREATE TABLE small.t (user_id text)`)
+	name := w.url[strings.LastIndex(w.url, "/")+1 : strings.Index(w.url, "?")]
+	w.exec(`CREATE ROLE deployer LOGIN`)
+	t.Cleanup(func() { w.exec(`DROP OWNED BY deployer; DROP ROLE deployer`) })
+	as := func() *Enforcer { return w.enforcerAs(t, pgtest.As(t, w.url, "deployer", ""), nil) }
+
+	wantErr(t, applyErr(t, w, as(), project("small", "user_id")), "small_anon", "permission denied", "CREATEROLE")
+	finding(t, as(), reconciler.Fail, "lacks CREATEROLE")
+	w.exec(`ALTER ROLE deployer CREATEROLE`)
+	finding(t, as(), reconciler.Fail, "lacks CREATE")
+	w.exec(`GRANT CREATE ON DATABASE ` + name + ` TO deployer`)
+	wantErr(t, applyErr(t, w, as(), project("small", "user_id")), "postgres.schema.small.small", "must be owner of schema", "membership")
+	w.apply(project("small", "user_id")) // by the superuser
+	finding(t, as(), reconciler.Fail, `no member of ["app"]`)
+	w.apply()
+	w.exec(`GRANT app TO deployer`)
+	finding(t, as(), reconciler.OK, "has what it needs")
+	for _, projects := range [][]specs.Project{{project("fresh2", ""), project("small", "user_id")}, {}} {
+		if err := applyErr(t, w, as(), projects...); err != nil {
+			t.Fatal(err)
+		}
+		if _, p := w.plan(w.set(projects...)); !p.Empty() {
+			t.Errorf("not converged:\n%s", describe(p))
+		}
+	}
+}
+
+func finding(t *testing.T, e *Enforcer, status reconciler.Status, text string) {
+	t.Helper()
+	f := e.Examine(t.Context())
+	if len(f) != 1 || f[0].Status != status || !strings.Contains(f[0].Text, text) || (status != reconciler.OK) != (f[0].Remedy != "") {
+		t.Errorf("finding %+v; want %s, %q", f, status, text)
+	}
+}
+
+func TestErrorsKeepTheSecret(t *testing.T) {
+	s := pgtest.Start(t)
+	w := newWorld(t, "secrets", `CREATE ROLE pgtest_locked LOGIN PASSWORD 'right'`)
+	t.Cleanup(func() { w.exec(`DROP ROLE pgtest_locked`) })
+	const password = "hunter2-p%40ss"
+	for _, url := range []string{
+		"postgres://" + pgtest.Locked + ":" + password + "@/postgres?host=" + s.Dir,
+		"postgres://x:" + password + "@127.0.0.1:1/postgres?connect_timeout=1",
+		"postgres://x:" + password + "@127.0.0.1:port/postgres",
+		"postgres://x:" + password + "@127.0.0.1/postgres?sslmode=wrong",
+		"postgres://x:" + password + "@" + s.Dir,
+		"host=/nowhere password=" + password + " user=x dbname=y",
+		password,
+		"postgres://postgres@/" + password + "?host=" + s.Dir + "&password=" + password,
+	} {
+		e := w.enforcerAs(t, url, nil)
+		_, err := e.Read(t.Context())
+		wantErr(t, err, "database.secrets: ")
+		for _, hidden := range []string{"hunter2-p%40ss", "hunter2-p@ss", url} {
+			if strings.Contains(err.Error(), hidden) {
+				t.Errorf("the error shows the secret: %v", err)
+			}
+		}
+		if f := e.Examine(t.Context()); f[0].Status != reconciler.Fail || strings.Contains(f[0].Text, "hunter2") {
+			t.Errorf("finding %+v", f)
+		}
+	}
+	_, err := w.enforcerAs(t, "postgres://"+pgtest.Locked+":wrong@/postgres?host="+s.Dir, nil).Read(t.Context())
+	wantErr(t, err, "password authentication failed", pgtest.Locked, "28P01")
+}
+
+// A transaction of the application's that holds the table is not waited for
+// without end, and nothing of the change stays when it fails.
+func TestTableInUse(t *testing.T) {
+	w := newWorld(t, "busy", `CREATE SCHEMA busy; CREATE TABLE busy.t (user_id text)`)
+	tx, err := pgtest.Connect(t, w.url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT * FROM busy.t"); err != nil {
+		t.Fatal(err)
+	}
+	e := w.enforcer(t)
+	e.options.lockTimeout = 10 * time.Millisecond
+	wantErr(t, applyErr(t, w, e, project("busy", "user_id")), "postgres.table.busy.busy.t", "lock timeout")
+	var acl *string
+	if err := tx.QueryRow(t.Context(), "SELECT relacl::text FROM pg_class WHERE oid = 'busy.t'::regclass").Scan(&acl); err != nil || acl != nil {
+		t.Errorf("a failed change left grants: %v, %v", acl, err)
+	}
+	go func() { _ = tx.Rollback(context.Background()) }() // and the retry finds it free
+	e.options.lockTimeout = time.Second
+	if err := applyErr(t, w, e, project("busy", "user_id")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Several appliers and someone who grants by hand, on one table.
+func TestTogether(t *testing.T) {
+	w := newWorld(t, "crowd", `CREATE SCHEMA crowd; CREATE TABLE crowd.t (user_id text); CREATE TABLE crowd.u (user_id text)`)
+	sets := []specs.Set{
+		w.set(project("crowd", "user_id")),
+		w.set(project("crowd", "user_id", specs.TableAccess{Name: "t", Anonymous: []string{"select"}})),
+	}
+	w.apply(project("crowd", "user_id"))
+	var wg sync.WaitGroup
+	for n := range 4 {
+		e := w.enforcer(t)
+		wg.Go(func() {
+			r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
+			for i := range 12 {
+				p, err := r.Plan(t.Context(), sets[(n+i)%2])
+				if err != nil || len(p.Failures) > 0 {
+					t.Errorf("plan: %v %v", err, p)
+					return
+				}
+				if err := r.Apply(t.Context(), p, nil).Err(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	hand := pgtest.Connect(t, w.url)
+	wg.Go(func() {
+		for range 150 {
+			_, _ = hand.Exec(t.Context(), "GRANT SELECT ON crowd.t TO bob") // may lose: it takes no advisory lock
+			_, _ = hand.Exec(t.Context(), "REVOKE SELECT ON crowd.t FROM bob")
+		}
+	})
+	wg.Wait()
+	w.apply(project("crowd", "user_id"))
+}
+
+// While access changes from one column to another, there is no moment in
+// which both hold, or none.
+func TestNeverMoreOpen(t *testing.T) {
+	w := newWorld(t, "moment", `CREATE SCHEMA moment; CREATE TABLE moment.t (a text, b text, c int);
+INSERT INTO moment.t VALUES ('alice', 'x', 1), ('x', 'alice', 2), ('x', 'x', 3)`)
+	w.apply(project("moment", "a"))
+	conn := pgtest.Connect(t, w.url)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	seen := map[string]int{}
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			results, err := conn.PgConn().Exec(context.Background(), `BEGIN; SET LOCAL ROLE moment_user; SET LOCAL request.jwt.claims = '{"sub":"alice"}';
+SELECT string_agg(c::text, ',' ORDER BY c) FROM moment.t; COMMIT`).ReadAll()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			seen[string(results[3].Rows[0][0])]++
+		}
+	})
+	sets := []specs.Set{w.set(project("moment", "b")), w.set(project("moment", "a"))}
+	for i := range 30 {
+		r, p := w.plan(sets[i%2])
+		if err := r.Apply(t.Context(), p, nil).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Enforcers[0].Enforcer.(*Enforcer).Close(t.Context())
+	}
+	close(done)
+	wg.Wait()
+	if len(seen) != 2 || seen["1"] == 0 || seen["2"] == 0 {
+		t.Errorf("alice saw %v; want 1 and 2, each alone", seen)
+	}
+}
+
+// counter counts round trips and queries.
+type counter struct{ queries int }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.queries++
+	return ctx
+}
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (c *counter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) { c.queries++ }
+func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+func TestNumberOfQueriesIsConstant(t *testing.T) {
+	counts := map[int]int{}
+	for _, n := range []int{1, 12} {
+		var setup strings.Builder
+		var projects []specs.Project
+		for i := range n {
+			name := fmt.Sprintf("q%d_%d", n, i)
+			fmt.Fprintf(&setup, "CREATE SCHEMA %s; CREATE TABLE %s.t (id serial, user_id text);", name, name)
+			projects = append(projects, project(name, "user_id"))
+		}
+		w := newWorld(t, fmt.Sprint("count", n), setup.String())
+		w.apply(projects...)
+		c := new(counter)
+		r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: w.enforcerAs(t, w.url, c)}}}
+		p, err := r.Plan(t.Context(), w.set(projects...))
+		if err != nil || !p.Empty() || len(p.Live) != 6*n {
+			t.Fatalf("%v, %d live, %s", err, len(p.Live), describe(p))
+		}
+		counts[n] = c.queries
+	}
+	if counts[1] != counts[12] || counts[1] < 5 {
+		t.Errorf("queries by number of projects: %v; want the same", counts)
+	}
+}

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// large is a world of n projects with 5 tables each, converged.
+func large(t testing.TB, n int) (*world, specs.Set) {
+	w := newWorld(t, fmt.Sprint("large", n), "")
+	var projects []specs.Project
+	for i := range n {
+		projects = append(projects, project(fmt.Sprintf("p%d_%04d", n, i), "user_id",
+			specs.TableAccess{Name: "t1", Anonymous: []string{"select"}},
+			specs.TableAccess{Name: "t2", Authenticated: []string{"insert", "select"}},
+			specs.TableAccess{Name: "t3", Authenticated: []string{}}))
+	}
+	const some = 50 // projects in a transaction: there is a bound on locks
+	for i := 0; i < n; i += some {
+		part := projects[i:min(i+some, n)]
+		w.exec(fmt.Sprintf(`DO $$ BEGIN FOR i IN %d..%d LOOP
+EXECUTE format('CREATE SCHEMA p%d_%%s', to_char(i, 'FM0000'));
+FOR t IN 1..5 LOOP EXECUTE format('CREATE TABLE p%d_%%s.t%%s (id serial PRIMARY KEY, user_id uuid, a text, b text, c int, d timestamptz)', to_char(i, 'FM0000'), t); END LOOP;
+END LOOP; END $$`, i, i+len(part)-1, n, n))
+		atOnce(t, w, w.set(part...))
+	}
+	return w, w.set(projects...)
+}
+
+// atOnce makes all of set in one transaction, as Apply does not: it is only
+// faster.
+func atOnce(t testing.TB, w *world, set specs.Set) {
+	t.Helper()
+	ctx := context.Background()
+	e := w.enforcer(t)
+	defer e.Close(ctx)
+	desired, err := e.Desired(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.change(ctx, w.block, func(tx pgx.Tx) error {
+		s, err := readState(ctx, tx, w.block, scope{whole: true})
+		if err != nil {
+			return err
+		}
+		for _, s2 := range s.schemas { // adoption comes first
+			s2.marked = s2.marked || specs.Find(set.Projects, s2.name) != nil
+		}
+		var all []statement
+		for _, res := range desired {
+			if x, ok := res.(Schema); ok {
+				all = append(all, x.comment("cordon:"+string(x.Addr())))
+			}
+			made, err := res.(object).make(ctx, tx, withAll(s, res))
+			if err != nil {
+				return err
+			}
+			all = append(all, made...)
+		}
+		return run(ctx, tx, all)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withAll adds to what was read the relations that nobody has access to yet.
+func withAll(s *state, res reconciler.Resource) *state {
+	table, ok := res.(Table)
+	if !ok {
+		return s
+	}
+	r := &relation{schema: table.Schema, name: table.Name, kind: "r", owner: "postgres"}
+	for _, q := range table.Sequences {
+		r.sequences = append(r.sequences, &relation{schema: table.Schema, name: q.Name, kind: "S", owner: "postgres"})
+	}
+	return &state{block: s.block, roles: s.roles, schemas: s.schemas, relations: map[uint32]*relation{1: r}}
+}
+
+// BenchmarkPlan plans with nothing to do: survey, read, desired state, diff.
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("projects=%d", n), func(b *testing.B) {
+			w, set := large(b, n)
+			r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: w.enforcer(b)}}}
+			var p *reconciler.Plan
+			for b.Loop() {
+				var err error
+				if p, err = r.Plan(context.Background(), set); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if !p.Empty() || len(p.Live) != 10*n {
+				b.Fatalf("%d live, %d changes, %v", len(p.Live), len(p.Changes), p.Failures)
+			}
+		})
+	}
+}
+
+// BenchmarkApply makes one project of 5 tables among many, and removes it.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{10, 100} {
+		b.Run(fmt.Sprintf("projects=%d", n), func(b *testing.B) {
+			w, set := large(b, n)
+			r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: w.enforcer(b)}}}
+			less := set
+			less.Projects = set.Projects[1:]
+			for i := 0; b.Loop(); i++ {
+				p, err := r.Plan(context.Background(), []specs.Set{less, set}[i%2])
+				if err != nil || len(p.Changes) != 10 {
+					b.Fatalf("%d changes, %v", len(p.Changes), err)
+				}
+				if err := r.Apply(context.Background(), p, nil).Err(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
