@@ -480,13 +480,16 @@ func TestBindChecksWhatWasResolved(t *testing.T) {
 func TestTargetsStayInTheTree(t *testing.T) {
 	h := host(t)
 	must(t, os.Mkdir(h+"/stage", 0o755))
-	must(t, os.Mkdir(h+"/outside", 0o755))
+	must(t, os.MkdirAll(h+"/outside/sub", 0o755))
 	root, err := newTree(h + "/stage")
 	must(t, err)
 	defer unix.Close(root)
 	must(t, makeLink(root, "/abs", h+"/outside"))
 	must(t, makeLink(root, "/up", "../outside"))
-	for _, name := range []string{"/abs/x", "/up/x", "/../outside/x"} {
+	must(t, makeDir(root, "/real"))
+	must(t, makeDir(root, "/real/sub"))
+	must(t, makeLink(root, "/in", "real"))
+	for _, name := range []string{"/abs/x", "/abs/sub/x", "/up/sub/x", "/../outside/sub/x", "/in/x", "/in/sub/x"} {
 		if err := makeDir(root, name); err == nil {
 			t.Errorf("%s was made", name)
 		}
@@ -494,7 +497,7 @@ func TestTargetsStayInTheTree(t *testing.T) {
 			t.Errorf("%s was made", name)
 		}
 	}
-	if left, err := os.ReadDir(h + "/outside"); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(h + "/outside/sub"); err != nil || len(left) > 0 {
 		t.Errorf("outside: %v, %v", left, err)
 	}
 }

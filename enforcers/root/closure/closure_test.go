@@ -166,9 +166,18 @@ func TestForeignMachine(t *testing.T) {
 	b[18] ^= 0x55 // e_machine
 	write(t, dir+"/alien/libown.so", string(b), 0o755)
 	must(t, exec.Command(dir+"/main").Run())
-	got := names(of(t, Request{Programs: []string{dir + "/main"}}))
+	c := of(t, Request{Programs: []string{dir + "/main"}})
+	got := names(c)
 	if slices.Contains(got, dir+"/alien/libown.so") || !slices.Contains(got, dir+"/lib/libown.so") {
 		t.Errorf("%q", got)
+	}
+	f, err := os.OpenFile(dir+"/lib/libown.so", os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString("x")
+	must(t, err)
+	must(t, f.Close())
+	if c.Fresh() {
+		t.Error("a library that was changed in place is fresh")
 	}
 }
 
