@@ -1,5 +1,7 @@
 package transcript
 
+import "bytes"
+
 // lexer follows the structure of one line of JSON, whatever its length: which
 // objects are blocks that must stay as they are or go whole, and which of them
 // something was found in. What is no JSON it follows as far as that goes.
@@ -45,7 +47,14 @@ func (l *lexer) mark() {
 
 // read goes on with text, which begins at offset of the file.
 func (l *lexer) read(text []byte, offset int64) {
-	for i, c := range text {
+	for i := 0; i < len(text); i++ {
+		if l.inText && !l.escaped && len(l.word) > maxWord {
+			i += skipText(text[i:])
+			if i == len(text) {
+				return
+			}
+		}
+		c := text[i]
 		switch {
 		case l.escaped:
 			l.escaped = false
@@ -64,6 +73,25 @@ func (l *lexer) read(text []byte, offset int64) {
 			l.structure(c, offset+int64(i))
 		}
 	}
+}
+
+// skipText is how many bytes of text are inside of a string for sure. It looks
+// at pieces, so that neither of the two searches runs ahead of the other.
+func skipText(text []byte) int {
+	const piece = 64
+	for at := 0; at < len(text); at += piece {
+		part := text[at:min(at+piece, len(text))]
+		if i := bytes.IndexByte(part, '"'); i >= 0 {
+			part = part[:i]
+		}
+		if i := bytes.IndexByte(part, '\\'); i >= 0 {
+			part = part[:i]
+		}
+		if n := at + len(part); n < min(at+piece, len(text)) {
+			return n
+		}
+	}
+	return len(text)
 }
 
 func (l *lexer) keep(c byte) {

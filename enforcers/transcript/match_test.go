@@ -179,6 +179,7 @@ func TestEscapes(t *testing.T) {
 	percent := func(c byte) string { return "%" + u(c)[4:] }
 	for _, v := range []struct{ value, replacement string }{
 		{"10.202.0.1", defaultName},
+		{"::ffff:10.202.0.1", defaultName},
 		{"0x0aca0001", defaultName},
 		{"181010433", defaultName},
 		{b64("10.202.0.1"), defaultName},

@@ -20,6 +20,7 @@ type tree struct {
 	root    int // descriptor of the tree's directory
 	staging *staging
 	report  Report
+	buf     []byte // for one file after the other
 }
 
 const (
@@ -137,7 +138,9 @@ func (t *tree) file(ctx context.Context, dir, fd int, name, full string) error {
 	c := &copied{t: t, src: src, dir: dir, name: name, before: st}
 	defer c.discard()
 	r := t.rewriter(src, st.Size, 0, full, c.begin)
-	if err := r.run(ctx); err != nil {
+	err = r.run(ctx)
+	t.buf = r.buf
+	if err != nil {
 		return err
 	}
 	if r.out != nil {
@@ -157,7 +160,7 @@ func (t *tree) file(ctx context.Context, dir, fd int, name, full string) error {
 func (t *tree) rewriter(src io.ReaderAt, size, off int64, name string, begin func(int64) (io.Writer, error)) *rewriter {
 	lower := strings.ToLower(name)
 	isJSON := strings.HasSuffix(lower, ".jsonl") || strings.HasSuffix(lower, ".json") || strings.HasSuffix(lower, ".ndjson")
-	return &rewriter{blocks: blocks{m: t.m, src: src, size: size, off: off, isJSON: isJSON}, name: t.o.Name, begin: begin}
+	return &rewriter{blocks: blocks{m: t.m, src: src, size: size, off: off, isJSON: isJSON, buf: t.buf}, name: t.o.Name, begin: begin}
 }
 
 // open opens for reading what fd names, if it is still a file of one name.

@@ -11,9 +11,7 @@ func (c candidate) verify() (start, end int, ok bool) {
 	}
 	switch c.p.kind {
 	case kindToken:
-		for end < len(v.text) && end-c.at < maxToken && isTokenByte(v.text[end]) {
-			end++
-		}
+		end = min(v.tokenRun(end), c.at+maxToken)
 		ok = end > c.at+len(c.p.text)
 	case kindDotted:
 		start = mapped(v, start)
@@ -159,4 +157,16 @@ func coloured(v *view, i int) bool {
 	}
 	c, _ := v.before(i - 1)
 	return c == 0x1b
+}
+
+// tokenRun is where the token bytes from i on end.
+func (v *view) tokenRun(i int) int {
+	if v.run.from <= i && i < v.run.to {
+		return v.run.to
+	}
+	v.run.from, v.run.to = i, i
+	for v.run.to < len(v.text) && isTokenByte(v.text[v.run.to]) {
+		v.run.to++
+	}
+	return v.run.to
 }

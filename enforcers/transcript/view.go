@@ -14,6 +14,9 @@ type view struct {
 	// cutStart and cutEnd tell that the text goes on where this view of it
 	// does not: what is found there was to be found in the view it is part of.
 	cutStart, cutEnd bool
+	// run is the last stretch of token bytes that was followed: a text of
+	// prefixes alone must not be followed from each of them anew.
+	run struct{ from, to int }
 }
 
 type taken struct{ ends, starts map[int]bool }
