@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"net/netip"
@@ -27,7 +28,7 @@ func functions() map[string]function.Function {
 		"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc,
 		"trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
 
-		"chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc,
+		"chunklist": stdlib.ChunklistFunc, "coalesce": coalesce(), "coalescelist": stdlib.CoalesceListFunc,
 		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
 		"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc,
 		"index": stdlib.IndexFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc,
@@ -46,6 +47,29 @@ func functions() map[string]function.Function {
 
 		"cidrhost": cidrHost(), "cidrnetmask": cidrNetmask(), "cidrsubnet": cidrSubnet(),
 	}
+}
+
+// coalesce is coalesce(values…): the first that is neither null nor the empty
+// string. cty's own stops at the empty string, which users of HCL tools don't
+// expect.
+func coalesce() function.Function {
+	return function.New(&function.Spec{
+		VarParam: &function.Parameter{Name: "values", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true},
+		Type:     stdlib.CoalesceFunc.ReturnTypeForValues,
+		Impl: func(args []cty.Value, want cty.Type) (cty.Value, error) {
+			for i, v := range args {
+				if v.IsNull() || v.Type() == cty.String && v.AsString() == "" {
+					continue
+				}
+				got, err := convert.Convert(v, want)
+				if err != nil {
+					return cty.NilVal, function.NewArgError(i, err)
+				}
+				return got, nil
+			}
+			return cty.NilVal, errors.New("all values are null or empty")
+		},
+	})
 }
 
 func stringParam(name string) function.Parameter {
