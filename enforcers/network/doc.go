@@ -19,7 +19,9 @@
 //     direction; nothing else.
 //   - IPv6, in and through: nothing.
 //
-// What is refused is rejected as unreachable, so clients fail at once. OUTPUT
+// What is refused is rejected as unreachable, so clients fail at once. (The
+// kernel bounds the rate of such answers to each address, icmp_ratelimit; a
+// client that asks for many closed addresses waits a second for some.) OUTPUT
 // is left alone: what the host itself sends to a slot is the host's business,
 // and the answers don't get in unless they go to a proxy's port.
 //

@@ -395,3 +395,19 @@ func TestReadPartIsRead(t *testing.T) {
 		t.Errorf("drift %q", d)
 	}
 }
+
+func TestExamine(t *testing.T) {
+	kerneltest.Host(t)
+	const all = "/proc/sys/net/ipv4/conf/all/rp_filter"
+	was, err := os.ReadFile(all)
+	must(t, err)
+	t.Cleanup(func() { must(t, os.WriteFile(all, was, 0o644)) })
+	e, _ := real()
+	for value, want := range map[string]reconciler.Status{"0": reconciler.OK, "1": reconciler.OK, "2": reconciler.Warn} {
+		must(t, os.WriteFile(all, []byte(value), 0o644))
+		found := e.Examine(context.Background())
+		if found[0].Status != reconciler.OK || found[1].Status != want {
+			t.Errorf("all.rp_filter %s: %+v", value, found)
+		}
+	}
+}
