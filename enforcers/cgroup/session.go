@@ -96,8 +96,9 @@ func ownGroup(text, controller string) string {
 }
 
 // Kill ends every process of the session and waits until they are gone. The
-// group stays, and lets no process start if it was one by one that they were
-// killed (before Linux 5.14).
+// group stays, but is of no use any more: it may let no process start, and
+// Linux (seen with 6.18) kills what is cloned into a group that was killed
+// before. Delete it before it is to be entered again.
 func (e *Enforcer) Kill(id string) error {
 	hs, err := e.session(id)
 	if err != nil {

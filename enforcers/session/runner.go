@@ -70,6 +70,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (code int, err error) {
 			code, err = Failed, fmt.Errorf("%s: start again: %w", Addr(s.id), err)
 			break
 		}
+		s.again = true
 		s.relay.Close()
 		if s.relay, err = terminal.New(r.Stdin, r.Stdout, r.Stderr); err != nil {
 			code = Failed
@@ -106,6 +107,7 @@ type running struct {
 	id      string
 	lock    *os.File // held while the lease lives; nil before
 	lease   record
+	again   bool      // it ran before, under another profile
 	set     specs.Set // that it was last started with
 	relay   *terminal.Relay
 	signals *signals

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,6 +43,9 @@ func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
 		return nil, err
 	}
 	defer release()
+	if err := s.freshGroup(ctx); err != nil {
+		return nil, err
+	}
 	proc, err := s.launch(ctx, p)
 	var network *networkError
 	if errors.As(err, &network) {
@@ -56,6 +62,17 @@ func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
 		return nil, errors.Join(err, proc.Kill())
 	}
 	return proc, nil
+}
+
+// freshGroup removes the control group of a session that is started again:
+// Linux (6.18 at least) kills at once what is cloned into a group that
+// cgroup.kill was ever written to.
+func (s *running) freshGroup(ctx context.Context) error {
+	if !s.again {
+		return nil
+	}
+	_, err := s.converge(ctx, specs.Set{}, reconciler.NewAddr("cgroup", s.id))
+	return err
 }
 
 // launchIsolated starts the session once more, without its network.
@@ -266,24 +283,32 @@ func (s *running) clean(ctx context.Context, dead []entry) error {
 	return err
 }
 
-// remains are the addresses that exist for a session alone. A slot that others
-// use or that is to stand ready is none.
+// remains are the addresses that exist for a session alone, and slots that
+// nobody needs now.
 func (s *running) remains(set specs.Set, r record) ([]reconciler.Addr, error) {
 	out := []reconciler.Addr{Addr(r.ID), reconciler.NewAddr("cgroup", r.ID)}
 	if r.Slot < 0 || r.Network == "" {
 		return out, nil
 	}
-	out = append(out, memberAddr(r.Network, r.Slot))
-	n := specs.Find(set.Networks, r.Network)
-	if n == nil || !slices.Contains(set.DesiredSlots(*n), r.Slot) {
-		out = append(out, reconciler.NewAddr("slot", r.Network, fmt.Sprint(r.Slot)))
+	var taken, desired []int
+	if n := specs.Find(set.Networks, r.Network); n != nil {
+		taken, desired = set.LeasedSlots(*n), set.DesiredSlots(*n)
 	}
-	return slices.DeleteFunc(out, func(a reconciler.Addr) bool { return a.Enforcer() == "network" && s.wanted(set, r) }), nil
-}
-
-// wanted tells whether another session has the slot by now.
-func (s *running) wanted(set specs.Set, r record) bool {
-	return slices.ContainsFunc(set.Leases, func(l specs.Lease) bool { return l.Network == r.Network && l.Slot == r.Slot })
+	if !slices.Contains(taken, r.Slot) {
+		out = append(out, memberAddr(r.Network, r.Slot))
+	}
+	names, err := os.ReadDir(filepath.Dir(s.RunDir.Netns(r.Network, 0)))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, f := range names {
+		digits, ok := strings.CutPrefix(f.Name(), r.Network+".")
+		n, err := strconv.Atoi(digits)
+		if ok && err == nil && !slices.Contains(desired, n) {
+			out = append(out, reconciler.NewAddr("slot", r.Network, strconv.Itoa(n)))
+		}
+	}
+	return out, nil
 }
 
 // finishTimeout bounds how long a session's end waits for another cordon.
