@@ -59,5 +59,8 @@
 //
 // A tree, its manifest (NAME.json) and half-built trees (.NAME) are cordon's
 // by being in the directory of trees. Mounting needs CAP_SYS_ADMIN; all calls
-// act on the caller's mount namespace.
+// act on the caller's mount namespace. Reading needs no privilege.
+//
+// There is no fake: the tests mount for real, in a namespace of their own, and
+// a fake of the mount table would only repeat what is believed about it.
 package root

@@ -32,6 +32,11 @@ func (e *Enforcer) paths(sandbox string) paths {
 	return paths{root: root, stage: hidden, manifest: root + ".json", unfinished: hidden + ".json"}
 }
 
+// unusableError is what stands in a manifest and is none of this build's.
+type unusableError struct{ why string }
+
+func (e *unusableError) Error() string { return "the manifest can't be used: " + e.why }
+
 func readManifest(path string) (*manifest, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -39,10 +44,10 @@ func readManifest(path string) (*manifest, error) {
 	}
 	m := new(manifest)
 	if err := json.Unmarshal(b, m); err != nil {
-		return nil, err
+		return nil, &unusableError{err.Error()}
 	}
 	if m.Layout != layout {
-		return nil, fmt.Errorf("layout %d is not this build's %d", m.Layout, layout)
+		return nil, &unusableError{fmt.Sprintf("its layout is %d, this build's is %d", m.Layout, layout)}
 	}
 	return m, nil
 }
@@ -52,7 +57,7 @@ func (m *manifest) write(at paths) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(at.unfinished, b, 0o600); err != nil {
+	if err := os.WriteFile(at.unfinished, b, 0o644); err != nil {
 		return err
 	}
 	return os.Rename(at.unfinished, at.manifest)

@@ -107,16 +107,18 @@ func (e *Enforcer) readTree(name, dir string, mounts []*mountinfo.Info) (Resourc
 	r := Resource{Sandbox: name}
 	root := filepath.Join(dir, name)
 	m, err := readManifest(at.manifest)
-	if err != nil {
-		what := "the manifest can't be used: " + err.Error()
-		if errors.Is(err, os.ErrNotExist) {
-			what = "the manifest is missing"
-		}
-		r.Drift = append(r.Drift, what)
-	} else {
+	var unusable *unusableError
+	switch {
+	case err == nil:
 		r.Programs, r.Files, r.Points = m.Declared.Programs, m.Declared.Files, m.Declared.Points
 		r.Drift = append(r.Drift, m.mountDrift(root, mounts)...)
 		r.Drift = append(r.Drift, m.hostDrift(r)...)
+	case errors.Is(err, os.ErrNotExist):
+		r.Drift = append(r.Drift, "the manifest is missing")
+	case errors.As(err, &unusable):
+		r.Drift = append(r.Drift, err.Error())
+	default:
+		return r, err
 	}
 	left, err := exists(at.stage)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -266,6 +267,35 @@ func TestProgramsRun(t *testing.T) {
 	}
 }
 
+// A session mounts its own onto the tree, as a user without any privilege.
+func TestUnprivilegedSession(t *testing.T) {
+	h := host(t)
+	kerneltest.Program(t, "bwrap")
+	if b, err := os.ReadFile("/proc/sys/user/max_user_namespaces"); err != nil || strings.TrimSpace(string(b)) == "0" {
+		kerneltest.Missing(t, "user namespaces")
+	}
+	must(t, os.Chmod(h, 0o755)) // MkdirTemp makes it private
+	work := h + "/work"
+	must(t, os.Mkdir(work, 0o755))
+	must(t, os.Chown(work, 1234, 1234))
+	passwd := write(t, h+"/passwd", "me:x:1234:1234::/home/me:/bin/sh\n", 0o644)
+	apply(t, newEnforcer(h+"/cordon"), sandbox("s", specs.Filesystem{
+		Programs: []string{"/bin/sh", "/bin/cat", "/usr/bin/id"},
+		Binds:    []specs.Bind{{To: "/work", From: "${session.project.directory}"}},
+		Tmpfs:    []specs.Tmpfs{{Path: "/var/cache/x", Size: 1 << 20}},
+	}))
+	cmd := exec.Command("bwrap", "--unshare-user", "--disable-userns", "--unshare-all", "--cap-drop", "ALL",
+		"--ro-bind", rundir.Dir(h+"/cordon").Root("s"), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home",
+		"--tmpfs", "/var/cache/x", "--ro-bind", passwd, "/etc/passwd", "--bind", work, "/work",
+		"--", "/bin/sh", "-c", "cat /etc/passwd; id -un; echo x >/home/a && echo x >/tmp/a && echo x >/var/cache/x/a && echo x >/work/a && echo written; (echo x >/etc/new) 2>/dev/null || echo closed")
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1234, Gid: 1234}}
+	out, err := cmd.CombinedOutput()
+	if want := "me:x:1234:1234::/home/me:/bin/sh\nme\nwritten\nclosed\n"; err != nil || string(out) != want {
+		t.Errorf("%v: %q, want %q", err, out, want)
+	}
+}
+
 func TestSkeleton(t *testing.T) {
 	h := host(t)
 	e := newEnforcer(h + "/cordon")
@@ -451,6 +481,35 @@ func TestForeignTree(t *testing.T) {
 	must(t, unix.Mount("evil", tree, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""))
 	if d := drift(t, e, "s"); !slices.Equal(d, []string{"the tree is not the one that the manifest describes"}) {
 		t.Errorf("drift: %q", d)
+	}
+}
+
+// What can't be read is an error, not a tree that departs.
+func TestUnreadableManifest(t *testing.T) {
+	h := host(t)
+	e := newEnforcer(h + "/cordon")
+	must(t, os.MkdirAll(h+"/cordon/roots/s.json", 0o755))
+	if live, err := e.Read(context.Background()); err == nil || !strings.HasPrefix(err.Error(), "root.s: ") {
+		t.Errorf("read %v, %v", live, err)
+	}
+}
+
+// A tree of another build is built again.
+func TestOtherLayout(t *testing.T) {
+	h := host(t)
+	e := newEnforcer(h + "/cordon")
+	box := sandbox("s", specs.Filesystem{})
+	apply(t, e, box)
+	path := e.paths("s").manifest
+	b, err := os.ReadFile(path)
+	must(t, err)
+	write(t, path, strings.Replace(string(b), `"layout":1`, `"layout":99`, 1), 0o644)
+	if d := drift(t, e, "s"); len(d) != 1 || !strings.Contains(d[0], "its layout is 99") {
+		t.Errorf("drift: %q", d)
+	}
+	apply(t, e, box)
+	if d := drift(t, e, "s"); d != nil {
+		t.Errorf("after apply: %q", d)
 	}
 }
 

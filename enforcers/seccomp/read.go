@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/reconciler"
 )
@@ -128,11 +129,14 @@ func readFile(path string) (content []byte, what string, err error) {
 	if content, err = os.ReadFile(path); err != nil {
 		return nil, "", err
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
+	var st, dir unix.Stat_t
+	if err := errors.Join(unix.Lstat(path, &st), unix.Stat(filepath.Dir(path), &dir)); err != nil {
+		return nil, "", err
+	}
 	switch {
 	case info.Mode() != fileMode:
 		what = fmt.Sprintf("has mode %o, not %o", info.Mode().Perm(), os.FileMode(fileMode))
-	case ok && int(st.Uid) != os.Geteuid():
+	case st.Uid != dir.Uid: // whoever made the directory: who reads may be another
 		what = fmt.Sprintf("belongs to user %d", st.Uid)
 	}
 	return content, what, nil

@@ -92,6 +92,7 @@ func TestConformance(t *testing.T) {
 			{Name: "a record cut short", Do: func(t *testing.T) { must(t, os.Truncate(sidecar, 9)) }},
 			{Name: "both removed", Do: func(t *testing.T) { must(t, os.Remove(sidecar)); must(t, os.Remove(filter)) }},
 			{Name: "a filter that all may write", Do: func(t *testing.T) { must(t, os.Chmod(filter, 0o666)) }},
+			{Name: "a filter of another user", Do: func(t *testing.T) { kerneltest.Host(t); must(t, os.Chown(filter, 1234, -1)) }},
 			{Name: "a symbolic link in its place", Do: func(t *testing.T) {
 				must(t, os.Rename(filter, filepath.Join(filepath.Dir(string(run)), "away")))
 				must(t, os.Symlink("/dev/null", filter))
