@@ -10,10 +10,10 @@ want() { wanted+=("$1"); }
 
 # program=package
 for pair in \
-	bwrap=bubblewrap iptables=iptables ipset=ipset ip=iproute2 git=git \
+	bwrap=bubblewrap iptables=iptables nft=nftables ipset=ipset ip=iproute2 git=git \
 	gcc=gcc make=make pkg-config=pkg-config \
 	runc=runc firejail=firejail qemu-system-x86_64=qemu-system-x86 \
-	rg=ripgrep node=nodejs npm=npm psql=postgresql unshare=util-linux; do
+	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql unshare=util-linux; do
 	have "${pair%%=*}" || want "${pair#*=}"
 done
 [ -e /usr/include/seccomp.h ] || want libseccomp-dev
