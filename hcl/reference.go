@@ -3,6 +3,7 @@ package hcl
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	hcllib "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -155,6 +156,10 @@ func (b body) template(expr hclsyntax.Expression, name string) (specs.Template, 
 		whole := true
 		for _, part := range x.Parts {
 			t, ok := b.template(part, name)
+			if strings.HasSuffix(string(out), "$") && strings.HasPrefix(string(t), "${") {
+				b.bad(part.Range(), name, "A $ can't stand right before a session value: together they would be read as the text ${.")
+				ok = false
+			}
 			out += t
 			whole = whole && ok
 		}

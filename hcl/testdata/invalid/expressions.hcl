@@ -65,6 +65,10 @@ sandbox "a" {
       from = lower(session.project.directory) # ERROR: session.project.directory is not known here
     }
 
+    bind "/d" {
+      from = "/srv/${"$"}${session.id}" # ERROR: A $ can't stand right before a session value
+    }
+
     bind "/c" {
       from = "${session.id == "a" ? "/x" : "/y"}" # ERROR: session.id is not known here
     }
