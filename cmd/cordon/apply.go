@@ -91,7 +91,7 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 		if len(p.Changes) == 0 {
 			return planExit(p, false)
 		}
-		if err := a.ask("Make these changes?"); err != nil {
+		if err := a.ask(ctx, "Make these changes?"); err != nil {
 			return err
 		}
 		if saved, err = p.File(); err != nil {
@@ -162,19 +162,23 @@ func (a *app) make(ctx context.Context, h *host, p *reconciler.Plan) error {
 }
 
 // ask returns an error unless a person at a terminal says yes.
-func (a *app) ask(question string) error {
+func (a *app) ask(ctx context.Context, question string) error {
 	if !term.IsTerminal(int(a.stdin.Fd())) {
 		return errors.New("standard input is no terminal to ask on: say --auto-approve, or apply a plan file")
 	}
 	fmt.Fprintf(a.stderr, "%s Only \"yes\" is taken as yes: ", question)
-	// The default meaning of an interrupt: nothing has begun.
-	a.stop()
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil && answer == "" {
-		return errors.New("no answer: nothing was changed")
-	}
-	if strings.TrimSpace(answer) != "yes" {
-		return errors.New("not approved: nothing was changed")
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is not yes
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return errors.New("interrupted: nothing was changed")
+	case said := <-answer:
+		if said != "yes" {
+			return errors.New("not approved: nothing was changed")
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aicodesit/cordon/enforcers/cgroup"
+	"github.com/aicodesit/cordon/enforcers/network"
 	"github.com/aicodesit/cordon/enforcers/postgres"
 	"github.com/aicodesit/cordon/enforcers/root"
 	"github.com/aicodesit/cordon/enforcers/seccomp"
@@ -51,6 +52,7 @@ func (a *app) host(set specs.Set) *host {
 		{Name: "cgroup", Enforcer: h.cgroup},
 		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.run(), Log: log})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: a.run(), Log: log})},
+		{Name: "network", Enforcer: network.New(network.Options{Dir: a.run(), Log: log, NoIPv6: network.IPv6Absent()})},
 		{Name: "slot", Enforcer: slot.New(slot.Options{Dir: a.run(), Log: log})},
 		{Name: "postgres", Enforcer: h.postgres},
 	}}

@@ -22,7 +22,7 @@ func main() {
 	// A closed terminal or pipe ends an apply as an interrupt does: after the
 	// change in hand.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), stop: stop}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
 	code := a.main(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -34,7 +34,6 @@ type app struct {
 	stdout  *os.File
 	stderr  io.Writer
 	environ []string
-	stop    func() // gives signals back their default meaning
 	settings
 }
 
@@ -75,6 +74,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		validateCommand(a), fmtCommand(a),
 		planCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
+		runCommand(a), psCommand(a), stopCommand(a),
 		
 		doctorCommand(a), versionCommand(a),
 	)

@@ -1,1 +1,158 @@
 package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aicodesit/cordon/enforcers/session"
+	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/specs"
+)
+
+func runCommand(a *app) *cobra.Command {
+	var project string
+	cmd := &cobra.Command{
+		Use:   "run [--project P] SANDBOX [-- COMMAND…]",
+		Short: "Start a session in a sandbox",
+		Long: `Start a session in a sandbox, in the foreground, with the sandbox's command
+or the one given.
+
+What the session needs is brought to what the files declare before its
+command begins: its root, filter, cgroup, slot and the firewall around it.
+
+The exit code is the command's own; 128+N when signal N ended it; 127 when it
+is not found, 126 when it can't be executed; 125 for all that cordon itself
+could not do.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && cmd.ArgsLenAtDash() != 1 {
+				return a.failed(fmt.Errorf("put -- before the command: cordon run %s -- %s", args[0], strings.Join(args[1:], " ")))
+			}
+			if err := needRoot("starting a session"); err != nil {
+				return a.failed(err)
+			}
+			set, err := a.load()
+			if err != nil {
+				return exitError{session.Failed}
+			}
+			// Signals are the session's to deal with.
+			code, err := a.runner(set).Run(context.WithoutCancel(cmd.Context()), session.Request{
+				Sandbox: args[0], Project: project, Command: args[1:],
+			})
+			if err != nil {
+				fmt.Fprintf(a.stderr, "cordon: %v\n", err)
+			}
+			if code != 0 {
+				return exitError{code}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&project, "project", "p", "", "project that the session belongs to")
+	return cmd
+}
+
+// failed shows why run itself failed, which has a code of its own.
+func (a *app) failed(err error) error {
+	fmt.Fprintf(a.stderr, "cordon: %v\n", err)
+	return exitError{session.Failed}
+}
+
+func (a *app) runner(set specs.Set) *session.Runner {
+	h := a.host(set)
+	return &session.Runner{
+		Set: set, Reconciler: h.Reconciler, RunDir: rundir.Dir(a.RunDir), Groups: h.cgroup, Log: h.Log,
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: os.Stderr, Environ: a.environ,
+		Reload: func(context.Context) (specs.Set, error) {
+			set, diags := hcl.Load(a.Dir, a.options())
+			return set, diags.Err()
+		},
+	}
+}
+
+func psCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ps",
+		Short: "List the sessions that run",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			set, err := a.load()
+			if err != nil {
+				return err
+			}
+			list, err := a.sessions().List(cmd.Context(), set)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(a.stdout, map[string]any{"format_version": "1.0", "sessions": list})
+			}
+			return a.showSessions(list)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) sessions() *session.Enforcer {
+	return session.New(session.Options{RunDir: rundir.Dir(a.RunDir), Log: a.log()})
+}
+
+func (a *app) showSessions(list []session.Status) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tPROJECT\tSANDBOX\tUSER\tADDRESS\tPID\tAGE\tSTATE")
+	for _, s := range list {
+		state := "current"
+		if s.Stale {
+			state = "stale"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, dash(s.Project), s.Sandbox, s.User, dash(s.Address), s.PID,
+			time.Since(s.Started).Round(time.Second), state)
+	}
+	return w.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func stopCommand(a *app) *cobra.Command {
+	var order session.Order
+	var grace time.Duration
+	cmd := &cobra.Command{
+		Use:   "stop ID…",
+		Short: "End sessions, and wait until they have ended",
+		Long: `End sessions, and wait until they have ended. Each gets its sandbox's
+stop_signal and grace period, unless told otherwise; then all its processes
+are killed.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if err := needRoot("stopping a session"); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("grace") {
+				order.Grace = &grace
+			}
+			var failed error
+			for _, id := range ids {
+				failed = errors.Join(failed, a.sessions().Stop(cmd.Context(), id, order))
+			}
+			return failed
+		},
+	}
+	cmd.Flags().StringVar(&order.Signal, "signal", "", "signal that asks it to end, instead of the sandbox's")
+	cmd.Flags().DurationVar(&grace, "grace", 0, "how long it has to end, instead of the sandbox's")
+	return cmd
+}
