@@ -44,7 +44,7 @@ func (a *app) host(set specs.Set) *host {
 				}
 				return secrets.Read(db.Connection)
 			},
-			Log:       log,
+			Log: log,
 		}),
 	}
 	h.Reconciler = &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
