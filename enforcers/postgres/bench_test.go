@@ -30,6 +30,11 @@ FOR t IN 1..5 LOOP EXECUTE format('CREATE TABLE p%d_%%s.t%%s (id serial PRIMARY 
 END LOOP; END $$`, i, i+len(part)-1, n, n))
 		atOnce(t, w, w.set(part...))
 	}
+	t.Cleanup(func() { // one by one would take longer than all else
+		w.exec(fmt.Sprintf(`DO $$ DECLARE r text; n int := 0; BEGIN FOR r IN SELECT rolname FROM pg_roles WHERE rolname LIKE 'p%d\_%%' LOOP
+EXECUTE 'DROP OWNED BY ' || r; EXECUTE 'DROP ROLE ' || r; n := n + 1; IF n %% 100 = 0 THEN COMMIT; END IF;
+END LOOP; UPDATE pg_description SET description = 'cleared' WHERE classoid = 'pg_namespace'::regclass AND description LIKE 'cordon:%%'; END $$`, n))
+	})
 	return w, w.set(projects...)
 }
 

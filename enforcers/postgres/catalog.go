@@ -40,19 +40,25 @@ LEFT JOIN pg_description d ON d.objoid = p.oid AND d.classoid = 'pg_policy'::reg
 WHERE `
 
 // One relation, and the sequences of its serial columns. $1 is the schema's
-// name, $2 the relation's.
+// name, $2 the relation's. The scalar subqueries make both index look-ups.
 const relationOne = ` IN (
-  SELECT t.oid FROM pg_class t JOIN pg_namespace tn ON tn.oid = t.relnamespace WHERE tn.nspname = $1 AND t.relname = $2
+  SELECT ` + relationOID + `
   UNION ALL
-  SELECT s.objid FROM pg_depend s JOIN pg_class t ON t.oid = s.refobjid JOIN pg_namespace tn ON tn.oid = t.relnamespace
-  WHERE s.classid = 'pg_class'::regclass AND s.refclassid = 'pg_class'::regclass AND s.deptype = 'a'
-    AND tn.nspname = $1 AND t.relname = $2)`
+  SELECT s.objid FROM pg_depend s WHERE s.refclassid = 'pg_class'::regclass AND s.refobjid = ` + relationOID + `
+    AND s.classid = 'pg_class'::regclass AND s.deptype = 'a')`
 
-// Roles that bear a mark, of any installation; $1 limits them to some names.
+const relationOID = `(SELECT oid FROM pg_class WHERE relname = $2 AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1))`
+
+// Roles that bear a mark, of any installation: all, or some by name ($1).
 const rolesSQL = `
 SELECT r.rolname, d.description, r.rolcanlogin, r.rolsuper, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls
-FROM pg_shdescription d JOIN pg_roles r ON r.oid = d.objoid
-WHERE d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.role.%' AND `
+FROM pg_roles r JOIN `
+
+const rolesAll = `pg_shdescription d ON d.objoid = r.oid
+WHERE d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.role.%'`
+
+const rolesNamed = `LATERAL (SELECT shobj_description(r.oid, 'pg_authid') AS description) d ON true
+WHERE r.rolname = ANY ($1) AND d.description LIKE 'cordon:postgres.role.%'`
 
 // Who is a member of which role, where one of them bears a mark. Whoever made
 // a role is made its member by PostgreSQL 16, so cordon itself is left out.

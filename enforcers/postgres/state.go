@@ -199,9 +199,9 @@ func (s *state) link() {
 }
 
 func (s *state) queueRoles(b *pgx.Batch, in scope) {
-	roles, members, args := "true", "true", []any(nil)
+	roles, members, args := rolesAll, "true", []any(nil)
 	if !in.whole {
-		roles, members, args = "r.rolname = ANY ($1)", "(o.rolname = ANY ($1) OR m.rolname = ANY ($1))", []any{s.named(in)}
+		roles, members, args = rolesNamed, "(o.rolname = ANY ($1) OR m.rolname = ANY ($1))", []any{s.named(in)}
 	}
 	b.Queue(rolesSQL+roles, args...).Query(s.scanRoles)
 	b.Queue(membersSQL+members, args...).Query(func(rows pgx.Rows) error {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
 )
@@ -138,7 +139,7 @@ func start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "cordon-pgtest-")
+	dir, err := os.MkdirTemp(place(), "cordon-pgtest-")
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +156,17 @@ func start() (*Server, error) {
 	}
 	s := &Server{Dir: dir, held: held}
 	return s, s.ready()
+}
+
+// place is where the cluster's directory is made: in memory where there is
+// room for it, as making a table makes several files.
+func place() string {
+	const memory, room = "/dev/shm", 2 << 30
+	var st unix.Statfs_t
+	if os.Getenv("TMPDIR") == "" && unix.Statfs(memory, &st) == nil && st.Bavail*uint64(st.Bsize) >= room {
+		return memory
+	}
+	return "" // $TMPDIR or /tmp
 }
 
 // serverUser is whom the server runs as: it refuses to be root.
