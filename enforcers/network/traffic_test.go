@@ -259,6 +259,7 @@ func TestTraffic(t *testing.T) {
 				{"a network with egress", (*site).openNetwork},
 				{"warm slots", (*site).warmSlots},
 				{"from outside", (*site).fromOutside},
+				{"connections older than the rules", (*site).olderFlows},
 				{"a false source", (*site).falseSource},
 				{"a route added inside", (*site).routeAdded},
 				{"IPv6", (*site).overIPv6},
@@ -335,6 +336,38 @@ func (s *site) fromOutside() {
 		for _, to := range []string{"10.201.0.0/24", "10.202.0.0/24"} {
 			sh(s.t, "ip", "route", "del", to)
 		}
+		return nil
+	}))
+}
+
+// olderFlows makes connections while the hooks are gone: they must not live on
+// for being established once the rules are back.
+func (s *site) olderFlows() {
+	sh(s.t, "iptables", "-D", "INPUT", "1")
+	sh(s.t, "iptables", "-D", "FORWARD", "1")
+	s.in("term.0", func(*netlink.Handle) error { return s.serve(81) })
+	toHost, _, err := s.dial("llm.0", "", "10.201.0.1:8182")
+	must(s.t, err)
+	defer toHost.Close()
+	var toSlot net.Conn
+	must(s.t, on(s.world, func() (err error) {
+		sh(s.t, "ip", "route", "add", "10.202.0.0/24", "via", hostOutside)
+		toSlot, err = net.DialTimeout("tcp", "10.202.0.2:81", 2*time.Second)
+		return err
+	}))
+	defer toSlot.Close()
+	if !echoes(toHost, 3*time.Second) || !echoes(toSlot, 3*time.Second) {
+		s.t.Fatal("without the rules there is no answer")
+	}
+	s.apply(s.set)
+	if echoes(toHost, 300*time.Millisecond) {
+		s.t.Error("an older connection to a closed port of the host lives on")
+	}
+	if echoes(toSlot, 300*time.Millisecond) {
+		s.t.Error("an older connection from outside lives on")
+	}
+	must(s.t, on(s.world, func() error {
+		sh(s.t, "ip", "route", "del", "10.202.0.0/24")
 		return nil
 	}))
 }
@@ -453,7 +486,10 @@ func (s *site) overIPv6() {
 	must(s.t, up(h, host, inner, "fe80::1", "fe80::2"))
 	s.in("llm.0", func(h *netlink.Handle) error { return up(h, inner, host, "fe80::2", "fe80::1") })
 	to := fmt.Sprintf("[fe80::1%%%d]:8181", inner.Attrs().Index)
-	s.refused("llm.0", to)
+	if conn, _, err := s.dial("llm.0", "", to); err == nil {
+		conn.Close()
+		s.t.Errorf("llm.0 → %s: connected", to)
+	}
 	// Without the rules it gets through, which shows that they are what holds.
 	sh(s.t, "ip6tables", "-D", "INPUT", "1")
 	s.reaches("llm.0", to)
