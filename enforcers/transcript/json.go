@@ -21,7 +21,7 @@ type object struct {
 	isList  bool
 	inList  bool
 	isKey   bool // the next string is a key
-	key     string
+	key     key
 	typ     bool // "type" is "thinking" or "redacted_thinking"
 	signed  bool // has a "signature"
 	thought bool // has a "thinking"
@@ -107,21 +107,42 @@ func (l *lexer) ended() {
 		return
 	}
 	o := &l.stack[n-1]
-	text := ""
-	if len(l.word) <= maxWord {
-		v := view{text: l.word, taken: &taken{}}
-		text = string(v.decoded(0, len(l.word)).text)
+	text := l.word
+	if bytes.IndexByte(text, '\\') >= 0 {
+		text = (&view{text: text, taken: &taken{}}).decoded(0, len(text)).text
 	}
 	switch {
 	case o.isKey:
-		o.key = text
-	case o.key == "type":
-		o.typ = o.typ || text == "thinking" || text == "redacted_thinking"
-	case o.key == "signature":
+		o.key = keyOf(text)
+	case o.key == keyType:
+		o.typ = o.typ || string(text) == "thinking" || string(text) == "redacted_thinking"
+	case o.key == keySignature:
 		o.signed = true
-	case o.key == "thinking":
+	case o.key == keyThinking:
 		o.thought = true
 	}
+}
+
+// key is one of the keys that tell what an object is.
+type key uint8
+
+const (
+	keyOther key = iota
+	keyType
+	keySignature
+	keyThinking
+)
+
+func keyOf(text []byte) key {
+	switch string(text) {
+	case "type":
+		return keyType
+	case "signature":
+		return keySignature
+	case "thinking":
+		return keyThinking
+	}
+	return keyOther
 }
 
 func (l *lexer) structure(c byte, at int64) {

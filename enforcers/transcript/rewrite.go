@@ -20,6 +20,8 @@ type rewriter struct {
 	// begin is called before the first byte that differs, with its block's
 	// offset, and returns where all from there on goes.
 	begin func(off int64) (io.Writer, error)
+	// read is told of every byte of the file from begin's offset on; it may be nil.
+	read func([]byte)
 
 	out    io.Writer // nil until something was found
 	lex    lexer
@@ -73,6 +75,9 @@ func (r *rewriter) write(b block) error {
 			return err
 		}
 		r.out = out
+	}
+	if r.read != nil {
+		r.read(b.text)
 	}
 	at := 0
 	for _, e := range r.edits {

@@ -150,8 +150,8 @@ func openRoot(dir, base string) (int, error) {
 			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
 	})
-	if errors.Is(err, unix.ELOOP) {
-		return -1, errors.New("a symbolic link is in the path")
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return -1, errors.New("not a directory, or a symbolic link is in the path")
 	}
 	if err != nil {
 		return -1, fmt.Errorf("open: %w", err)

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"os"
 	"strings"
@@ -111,8 +113,13 @@ type copied struct {
 	dir    int
 	name   string
 	before unix.Stat_t // of src, when its reading began
+	sum    hash.Hash32 // of what was read, once there is an out
 	out    *os.File    // nil before begin and when there is nothing to discard
 }
+
+// newSum is no defence: an agent that changes its file meanwhile may as well
+// do so afterwards. It tells an appending client from a rewriting one.
+func newSum() hash.Hash32 { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) }
 
 const copyName = "new"
 
@@ -129,7 +136,7 @@ func (c *copied) begin(off int64) (io.Writer, error) {
 		return nil, fmt.Errorf("create its new form: %w", err)
 	}
 	c.out = os.NewFile(uintptr(fd), copyName)
-	if _, err := io.Copy(c.out, io.NewSectionReader(c.src, 0, off)); err != nil {
+	if _, err := io.Copy(io.MultiWriter(c.out, c.sum), io.NewSectionReader(c.src, 0, off)); err != nil {
 		return nil, fmt.Errorf("copy: %w", err)
 	}
 	return c.out, nil
@@ -172,6 +179,9 @@ func (c *copied) exchange(ctx context.Context, full string) error {
 	if err := c.finish(); err != nil {
 		return err
 	}
+	if c.t.written != nil {
+		c.t.written()
+	}
 	staging := c.t.staging.fd
 	err := unix.Renameat2(staging, copyName, c.dir, c.name, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) { // the file system can't
@@ -192,7 +202,7 @@ func (c *copied) exchange(ctx context.Context, full string) error {
 	if err != nil {
 		return err
 	}
-	if old.Ino != c.before.Ino || old.Dev != c.before.Dev || c.rewritten(now) {
+	if old.Ino != c.before.Ino || old.Dev != c.before.Dev || c.rewritten(now) || !c.appended(now) {
 		if err := unix.Renameat2(staging, copyName, c.dir, c.name, unix.RENAME_EXCHANGE); err != nil {
 			return fmt.Errorf("give back what took its place: %w", err)
 		}
@@ -213,6 +223,16 @@ func (c *copied) state() (unix.Stat_t, error) {
 // end.
 func (c *copied) rewritten(now unix.Stat_t) bool {
 	return now.Size < c.before.Size || now.Size == c.before.Size && now.Mtim != c.before.Mtim
+}
+
+// appended tells whether src still begins with what was read.
+func (c *copied) appended(now unix.Stat_t) bool {
+	if now.Size == c.before.Size {
+		return true
+	}
+	sum := newSum()
+	_, err := io.Copy(sum, io.NewSectionReader(c.src, 0, c.before.Size))
+	return err == nil && sum.Sum32() == c.sum.Sum32()
 }
 
 // carry appends what src got behind what was read.

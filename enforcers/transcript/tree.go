@@ -21,6 +21,7 @@ type tree struct {
 	staging *staging
 	report  Report
 	buf     []byte // for one file after the other
+	written func() // called when a file's new form is written and not yet in place; for tests
 }
 
 const (
@@ -135,9 +136,10 @@ func (t *tree) file(ctx context.Context, dir, fd int, name, full string) error {
 		return err
 	}
 	defer src.Close()
-	c := &copied{t: t, src: src, dir: dir, name: name, before: st}
+	c := &copied{t: t, src: src, dir: dir, name: name, before: st, sum: newSum()}
 	defer c.discard()
 	r := t.rewriter(src, st.Size, 0, full, c.begin)
+	r.read = func(b []byte) { _, _ = c.sum.Write(b) }
 	err = r.run(ctx)
 	t.buf = r.buf
 	if err != nil {
