@@ -71,9 +71,14 @@ func (d Diagnostic) place() string {
 // reporter gathers diagnostics; what is said twice about one place (a block
 // that for_each or extends reads many times) is kept once.
 type reporter struct {
-	list Diagnostics
-	seen map[reportKey]bool
+	list    Diagnostics
+	seen    map[reportKey]bool
+	dropped int // how many were too many
 }
+
+// maxReported bounds how many diagnostics are kept of one load: a file that
+// is not HCL at all can have a million.
+const maxReported = 1_000
 
 type reportKey struct {
 	file            string
@@ -84,6 +89,10 @@ type reportKey struct {
 func (r *reporter) report(d Diagnostic) {
 	key := reportKey{d.Range.File, d.Range.Byte, d.Summary, d.Detail}
 	if r.seen[key] {
+		return
+	}
+	if len(r.list) >= maxReported {
+		r.dropped++
 		return
 	}
 	if r.seen == nil {
@@ -133,6 +142,9 @@ func (r *reporter) finish(sources []*source) Diagnostics {
 		}
 		return a.Range.Byte - b.Range.Byte
 	})
+	if r.dropped > 0 {
+		r.list = append(r.list, Diagnostic{Severity: Error, Summary: fmt.Sprintf("%d more errors", r.dropped), Detail: fmt.Sprintf("Only the first %d are told.", maxReported)})
+	}
 	return r.list
 }
 

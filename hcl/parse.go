@@ -55,6 +55,7 @@ func (p *parsedFile) declare(n *namespace, r *reporter) {
 	for _, d := range p.reporter.list {
 		r.report(d)
 	}
+	r.dropped += p.reporter.dropped
 	if p.tokens == nil {
 		n.incomplete = true
 	}
