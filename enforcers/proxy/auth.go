@@ -57,10 +57,13 @@ func authorize(h http.Header, session Session, proxy string, now time.Time) *ref
 // dropped or named by the connection, a query that carries a credential.
 // What the handler never sees is refused by internal/stricthttp.
 func form(r *http.Request) *refusal {
-	for _, name := range []string{"Upgrade", "Http2-Settings", "Trailer", "Te", "Proxy-Authorization", "Proxy-Connection"} {
+	for _, name := range []string{"Upgrade", "Http2-Settings", "Te", "Proxy-Authorization", "Proxy-Connection"} {
 		if r.Header[name] != nil {
 			return malformed(strings.ToLower(name) + " is not accepted")
 		}
+	}
+	if r.Trailer != nil {
+		return malformed("trailer is not accepted")
 	}
 	for _, v := range r.Header["Connection"] {
 		for _, option := range strings.Split(v, ",") {

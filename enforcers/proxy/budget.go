@@ -204,7 +204,7 @@ func stale(name string, a *account, now time.Time) bool {
 		every, from, _ := strings.Cut(period, " from ")
 		length, err1 := time.ParseDuration(every)
 		start, err2 := time.Parse(time.RFC3339, from)
-		return err1 == nil && err2 == nil && now.After(start.Add(length))
+		return err1 == nil && err2 == nil && !now.Before(start.Add(length))
 	}
 	return strings.HasPrefix(name, "session ") && now.Sub(a.touched) > 30*24*time.Hour
 }

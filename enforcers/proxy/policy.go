@@ -36,13 +36,14 @@ type inspection struct {
 	class  class
 	asked  asked
 
-	texts  int64 // bytes that are not base64 data
-	data   int64 // bytes of base64 data of the source at hand
-	pdf    bool  // the source at hand is a document
-	blobs  int64 // tokens of the sources so far
-	models int64 // requests that name a model
-	caps   int64 // requests that say how much to answer
-	copies int64 // answers to one request
+	texts  int64  // bytes that are not base64 data
+	data   int64  // bytes of data of the source at hand
+	kind   string // of the source at hand, and
+	media  string // what its data is
+	blobs  int64  // tokens of the sources so far
+	models int64  // requests that name a model
+	caps   int64  // requests that say how much to answer
+	copies int64  // answers to one request
 }
 
 // inspect checks a body against the policy. model is the one that the path
@@ -119,7 +120,12 @@ func (i *inspection) top(name string, v strictjson.Value) *refusal {
 	switch name {
 	case "model":
 		return i.model(v.Text())
-	case "max_tokens", "max_completion_tokens", "max_output_tokens":
+	case "max_completion_tokens", "max_output_tokens":
+		if i.class == classBatches { // or one request with two bounds would pass for two with one each
+			return malformed(name + ": is not accepted in a batch")
+		}
+		return i.maxTokens(name, v)
+	case "max_tokens":
 		return i.maxTokens(name, v)
 	case "n":
 		return i.several(v)
@@ -218,7 +224,7 @@ func (i *inspection) content(path strictjson.Path, v strictjson.Value) *refusal 
 	case path.Ends("source", "type"):
 		return i.sourceType(v.Text())
 	case path.Ends("source", "media_type"):
-		i.pdf = v.Text() == "application/pdf"
+		i.media = v.Text()
 	case path.Ends("source", "data"):
 		i.data = int64(len(v.Raw))
 	case path.Ends("source") && v.Kind == strictjson.Object:
@@ -234,6 +240,7 @@ func (i *inspection) content(path strictjson.Path, v strictjson.Value) *refusal 
 }
 
 func (i *inspection) sourceType(kind string) *refusal {
+	i.kind = kind
 	switch kind {
 	case "base64", "text", "content":
 		return nil
@@ -243,17 +250,26 @@ func (i *inspection) sourceType(kind string) *refusal {
 	return i.only(i.policy.URLSources, "source", "url_sources")
 }
 
-// source is at the end of a source: its data is no text, so its length tells
-// nothing of its tokens.
+// source is at the end of a source.
 func (i *inspection) source() {
-	if i.data > imageTokens || i.pdf {
-		i.texts -= i.data
-		i.blobs += imageTokens
-		if i.pdf {
-			i.blobs += min(i.data, documentMax)
-		}
+	if i.kind == "base64" {
+		i.blob(i.media, i.data)
 	}
-	i.data, i.pdf = 0, false
+	i.data, i.kind, i.media = 0, "", ""
+}
+
+// blob takes an image or a document out of the text: its length tells nothing
+// of its tokens. Data of any other type is text.
+func (i *inspection) blob(media string, size int64) {
+	pdf := media == "application/pdf"
+	if !pdf && !strings.HasPrefix(media, "image/") {
+		return
+	}
+	i.texts -= size
+	i.blobs += imageTokens
+	if pdf {
+		i.blobs += min(size, documentMax)
+	}
 }
 
 // inline is an image or a file of the OpenAI kind: data, or a URL.
@@ -262,11 +278,8 @@ func (i *inspection) inline(v strictjson.Value) *refusal {
 		return nil // the object around a url
 	}
 	if rest, ok := strings.CutPrefix(v.Text(), "data:"); ok {
-		i.texts -= min(i.texts, int64(len(rest)))
-		i.blobs += imageTokens
-		if strings.HasPrefix(rest, "application/pdf") {
-			i.blobs += min(int64(len(rest)), documentMax)
-		}
+		media, _, _ := strings.Cut(rest, ";")
+		i.blob(media, int64(len(rest)))
 		return nil
 	}
 	return i.only(i.policy.URLSources, "image_url", "url_sources")

@@ -202,7 +202,7 @@ func (r *rig) raw(text string) (status int, body string) {
 	if _, err := io.WriteString(c, text); err != nil {
 		r.t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: strings.Fields(text)[0]})
 	if err != nil {
 		r.t.Fatalf("%q: %v", text, err)
 	}
