@@ -9,14 +9,18 @@
 // A Set comes out only if there was no error. The steps, each in a file of
 // its own:
 //
-//	source.go    bytes: size, UTF-8, nesting
-//	parse.go     syntax, names of all blocks, duplicates
-//	schema.go    which attributes and blocks there are
-//	variable.go  values of variables, from where the caller says
-//	eval.go      one expression: its references, its value
-//	body.go      one attribute: from a value to a Go type
-//	blocks.go, sandbox.go, project.go   one block: from attributes to specs
-//	load.go      the order of it all, and the rules of package specs
+//	source.go     bytes: size, kind of file
+//	parse.go      UTF-8, nesting, syntax
+//	namespace.go  names of all blocks, duplicates
+//	schema.go     which attributes and blocks there are
+//	variable.go   values of variables, from where the caller says
+//	eval.go       one expression: its references, its value
+//	body.go, list.go, reference.go, template.go, values.go
+//	              one attribute: from a value to a Go type
+//	blocks.go, proxy.go, sandbox.go, project.go
+//	              one block: from attributes to specs
+//	load.go       the order of it all, and the rules of package specs
+//	text.go, json.go   the diagnostics, for people and for programs
 //
 // # References
 //
