@@ -85,7 +85,6 @@ func (r *Runner) Run(ctx context.Context, q Request) (code int, err error) {
 // exitCode finds the code that an error stands for.
 func exitCode(code int, err error) int {
 	var command *bwrap.CommandError
-	var setup *bwrap.SetupError
 	var stopped *stoppedError
 	switch {
 	case err == nil:
@@ -94,8 +93,6 @@ func exitCode(code int, err error) int {
 		return command.Code
 	case errors.As(err, &stopped):
 		return 128 + int(stopped.signal)
-	case errors.As(err, &setup):
-		return Failed
 	}
 	return Failed
 }
@@ -142,10 +139,6 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	code, err := proc.Wait()
 	close(done)
 	<-watched
-	var setup *bwrap.SetupError
-	if errors.As(err, &setup) { // it was found executable, and is not: a script without its interpreter, say
-		code, err = 126, nil
-	}
 	s.relay.Close()
 	s.killGroup()
 	return code, err

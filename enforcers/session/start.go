@@ -271,22 +271,26 @@ func (s *running) clean(ctx context.Context, dead []entry) error {
 	if err != nil {
 		return err
 	}
-	var roots []reconciler.Addr
+	var roots, records []reconciler.Addr
 	for _, e := range dead {
 		more, err := s.remains(set, e.record)
 		if err != nil {
 			return err
 		}
-		roots = append(roots, more...)
+		roots, records = append(roots, more...), append(records, Addr(e.ID))
 	}
-	_, err = s.converge(ctx, set, roots...)
+	// The record goes last: should we be killed, the next one finds it and
+	// goes on.
+	if _, err = s.converge(ctx, set, roots...); err == nil {
+		_, err = s.converge(ctx, set, records...)
+	}
 	return err
 }
 
-// remains are the addresses that exist for a session alone, and slots that
-// nobody needs now.
+// remains are the addresses, other than its own, that exist for a session
+// alone, and slots that nobody needs now.
 func (s *running) remains(set specs.Set, r record) ([]reconciler.Addr, error) {
-	out := []reconciler.Addr{Addr(r.ID), reconciler.NewAddr("cgroup", r.ID)}
+	out := []reconciler.Addr{reconciler.NewAddr("cgroup", r.ID)}
 	if r.Slot < 0 || r.Network == "" {
 		return out, nil
 	}

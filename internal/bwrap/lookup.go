@@ -88,7 +88,41 @@ func (p *Process) executable(name, file string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || !mayExecute(st, p.spec.UID, p.spec.GID) {
 		return &CommandError{Command: name, Code: notExecutable}
 	}
+	interpreter, err := p.interpreter(file)
+	if err != nil || interpreter == "" {
+		return err
+	}
+	st, err = p.stat(p.inside(interpreter))
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !mayExecute(st, p.spec.UID, p.spec.GID) {
+		return &CommandError{Command: name + " (by " + interpreter + ")", Code: notExecutable}
+	}
 	return nil
+}
+
+// interpreter is what a script names in its first line; "" for no script. See
+// execve(2).
+func (p *Process) interpreter(file string) (string, error) {
+	fd, err := unix.Openat2(int(p.root.Fd()), strings.TrimPrefix(file, "/"), &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s inside: %w", file, err)
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 256)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return "", fmt.Errorf("%s inside: %w", file, err)
+	}
+	line, ok := strings.CutPrefix(string(buf[:max(n, 0)]), "#!")
+	if !ok {
+		return "", nil
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	if f := strings.Fields(line); len(f) > 0 {
+		return f[0], nil
+	}
+	return "", nil
 }
 
 // stat is what a path inside leads to.

@@ -1,15 +1,15 @@
 package bwrap
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,8 +20,7 @@ type Process struct {
 	outer   *os.Process
 	child   int // pid of the sandbox's first process, the host's number
 	gate    *os.File
-	status  *os.File
-	reader  *bufio.Reader
+	open    bool // the gate
 	release chan struct{}
 	root    *os.File // the sandbox's /, once seen by Verify
 	once    sync.Once
@@ -46,29 +45,23 @@ func Start(s Spec) (*Process, error) {
 	for _, f := range s.Files {
 		files.borrow(f)
 	}
-	statusR, statusW, err := os.Pipe()
+	gateR, gateW, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	gateR, gateW, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, statusR.Close(), statusW.Close())
-	}
-	p := &Process{spec: s, gate: gateW, status: statusR, reader: bufio.NewReader(statusR), release: make(chan struct{}), command: make(chan int)}
-	if err := p.start(&files, statusW, gateR); err != nil {
+	p := &Process{spec: s, gate: gateW, release: make(chan struct{}), command: make(chan int)}
+	if err := p.start(&files, gateR); err != nil {
 		close(p.release)
-		return nil, errors.Join(err, statusR.Close(), gateW.Close())
+		return nil, errors.Join(err, gateW.Close())
 	}
-	files.close() // our copy of the status pipe's end, so that its other end is told of bubblewrap's death
-	if err := p.readChild(); err != nil {
+	if err := p.findChild(); err != nil {
 		return nil, errors.Join(err, p.Kill())
 	}
 	return p, nil
 }
 
-func (p *Process) start(files *fileList, statusW, gateR *os.File) error {
-	status, filter := files.own(statusW), files.own(gateR)
-	options, err := p.spec.options(status, filter, files.memory)
+func (p *Process) start(files *fileList, gateR *os.File) error {
+	options, err := p.spec.options(files.own(gateR), files.memory)
 	if err != nil {
 		return err
 	}
@@ -81,21 +74,45 @@ func (p *Process) start(files *fileList, statusW, gateR *os.File) error {
 	return err
 }
 
-// readChild waits for the first line of status, which comes when the
-// namespaces are there.
-func (p *Process) readChild() error {
-	line, err := p.reader.ReadBytes('\n')
-	var first struct {
-		Child int `json:"child-pid"`
+// findChild waits for the sandbox's first process, bubblewrap's only child.
+// bubblewrap would tell its pid (--json-status-fd), but in its own namespace's
+// numbers.
+func (p *Process) findChild() error {
+	for {
+		list, err := children(p.outer.Pid)
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			p.child = list[0]
+			return nil
+		}
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, p.outer.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
+			return fmt.Errorf("wait for bubblewrap: %w", err)
+		}
+		if info.Signo != 0 {
+			return errors.New("bubblewrap could not set the sandbox up (it says why on standard error)")
+		}
+		time.Sleep(poll)
 	}
-	if err == nil {
-		err = json.Unmarshal(line, &first)
+}
+
+// children are a process's children, in the order of their birth.
+func children(pid int) ([]int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	if err != nil {
+		return nil, err
 	}
-	if err != nil || first.Child <= 1 {
-		return errors.New("bubblewrap could not set the sandbox up (it says why on standard error)")
+	var out []int
+	for _, f := range strings.Fields(string(b)) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
 	}
-	p.child = first.Child
-	return nil
+	return out, nil
 }
 
 // Release lets the command run.
@@ -113,6 +130,7 @@ func (p *Process) Release() error {
 	if err := p.gate.Close(); err != nil {
 		return err
 	}
+	p.open = true
 	go p.pinCommand()
 	return nil
 }
@@ -135,30 +153,17 @@ func (p *Process) Kill() error {
 type SetupError struct{ Code int }
 
 func (e *SetupError) Error() string {
-	return fmt.Sprintf("bubblewrap ended with %d before its command did (it says why on standard error)", e.Code)
+	return fmt.Sprintf("bubblewrap ended with %d before its command began (it says why on standard error)", e.Code)
 }
 
 // Wait waits for the command's end and returns its exit code, 128+n when
-// signal n ended it. It returns a *SetupError when the command did not run.
+// signal n ended it. It returns a *SetupError when [Process.Release] was not
+// called before the end.
 func (p *Process) Wait() (int, error) {
-	code, exited := 0, false
-	for {
-		line, err := p.reader.ReadBytes('\n')
-		if err != nil {
-			break
-		}
-		var ended struct {
-			Code *int `json:"exit-code"`
-		}
-		if json.Unmarshal(line, &ended) == nil && ended.Code != nil {
-			code, exited = *ended.Code, true
-		}
-	}
 	state, err := p.outer.Wait()
 	p.once.Do(func() {
 		close(p.release)
 		_ = p.gate.Close()
-		_ = p.status.Close()
 		if p.root != nil {
 			_ = p.root.Close()
 		}
@@ -166,14 +171,14 @@ func (p *Process) Wait() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("wait for bubblewrap: %w", err)
 	}
-	if exited {
-		return code, nil
-	}
 	ws, _ := state.Sys().(syscall.WaitStatus)
-	if ws.Signaled() {
+	switch {
+	case !p.open:
+		return 0, &SetupError{Code: ws.ExitStatus()}
+	case ws.Signaled():
 		return 128 + int(ws.Signal()), nil
 	}
-	return 0, &SetupError{Code: ws.ExitStatus()}
+	return ws.ExitStatus(), nil
 }
 
 // fileList numbers the files that a child gets.

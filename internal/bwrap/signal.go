@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,12 +59,12 @@ func (p *Process) findCommand() (int, error) {
 		return p.child, nil
 	}
 	for {
-		b, err := os.ReadFile(p.proc(filepath.Join("task", strconv.Itoa(p.child), "children")))
+		list, err := children(p.child)
 		if err != nil {
 			return 0, err
 		}
-		if list := strings.Fields(string(b)); len(list) > 0 {
-			return strconv.Atoi(list[0])
+		if len(list) > 0 {
+			return list[0], nil
 		}
 		select {
 		case <-p.release:

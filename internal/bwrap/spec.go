@@ -57,8 +57,8 @@ func (s Spec) sorted() Spec {
 
 // options are bubblewrap's options; memFile makes a file of content for it and
 // returns the number it will have there.
-func (s Spec) options(statusFD, filterFD int, memFile func(content []byte) (int, error)) ([]string, error) {
-	o := []string{"--die-with-parent", "--json-status-fd", strconv.Itoa(statusFD), "--seccomp", strconv.Itoa(filterFD)}
+func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) ([]string, error) {
+	o := []string{"--die-with-parent", "--seccomp", strconv.Itoa(filterFD)}
 	if s.Userns {
 		o = append(o, "--unshare-user")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -87,6 +88,12 @@ func (s Spec) spawn(argv []string, files []*os.File, release <-chan struct{}) (*
 
 func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
 	attr := &syscall.SysProcAttr{Setsid: true}
+	if slices.Contains(s.Namespaces, "pid") {
+		// bubblewrap itself is number 1 of a namespace that holds all it
+		// starts: when it dies, and it dies with us, the kernel ends the rest
+		// whatever moment that is. Its own --die-with-parent has gaps.
+		attr.Cloneflags = unix.CLONE_NEWPID
+	}
 	if s.TTY >= 0 {
 		attr.Setctty, attr.Ctty = true, s.TTY
 	}
