@@ -18,16 +18,27 @@ proven=0
 heading() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 say() { printf '%s\n' "$*"; }
 proof() { proven=$((proven + 1)); printf '  %s✓%s %s\n' "$good" "$plain" "$*"; }
-fail() { printf '  %s✗ %s%s\n' "$bad" "$*" "$plain"; [ ! -s out ] || sed 's/^/    | /' out; exit 1; }
+fail() { printf '  %s✗ %s%s\n' "$bad" "$*" "$plain"; [ ! -s said ] || sed 's/^/    | /' said; exit 1; }
 trap 'printf "%sThe demo stopped in line %s.%s\n" "$bad" "$LINENO" "$plain"' ERR
+
+# command_line PROGRAM…: print it as one would type it.
+command_line() {
+	local word line=''
+	for word; do
+		case $word in *' '*) word="'$word'" ;; esac
+		line+=" $word"
+	done
+	printf '%s$%s%s\n' "$dim" "$line" "$plain"
+}
 
 # show PROGRAM…: print the command and what it says; its exit code must be 0,
 # or $want.
 show() {
 	local status=0
-	printf '%s$ %s%s\n' "$dim" "$*" "$plain"
+	command_line "$@"
 	"$@" >out 2>&1 || status=$?
 	sed 's/^/  /' out
+	: >said
 	[ "$status" = "${want:-0}" ] || fail "exit code $status, expected ${want:-0}"
 }
 
@@ -35,9 +46,9 @@ show() {
 # their attributes, and the last line.
 outline() {
 	local status=0 lines
-	printf '%s$ %s%s   %s(outline)%s\n' "$dim" "$*" "$plain" "$dim" "$plain"
+	command_line "$@"
 	"$@" >out 2>said || status=$?
-	[ "$status" = "${want:-0}" ] || { cat said >>out; tail -n 40 out; fail "exit code $status, expected ${want:-0}"; }
+	[ "$status" = "${want:-0}" ] || { tail -n 40 out; fail "exit code $status, expected ${want:-0}"; }
 	grep -E '^[-+~] ' out >lines || true
 	lines=$(wc -l <lines)
 	if [ "$lines" -gt 16 ]; then
@@ -55,7 +66,7 @@ outline() {
 expect() {
 	local claim=$1
 	shift
-	if "$@" >out 2>&1; then proof "$claim"; else fail "$claim"; fi
+	if "$@" >said 2>&1; then proof "$claim"; else fail "$claim"; fi
 }
 denied() { ! "$@"; }
 is() { [ "$1" = "$2" ] || { echo "got: $1"; return 1; }; }
@@ -83,7 +94,7 @@ heading "A session: what the agent finds inside"
 exec 9</ # a door that a careless parent left open
 say "Started by root, with secrets in the environment and a directory of the host open:"
 AWS_SECRET_ACCESS_KEY=do-not-show LC_TIME=C.UTF-8 show "${run[@]}" /opt/claude/claude
-AWS_SECRET_ACCESS_KEY=do-not-show LC_TIME=C.UTF-8 "${run[@]}" bash -s <"$proofs/inside.sh" >out 2>&1 ||
+AWS_SECRET_ACCESS_KEY=do-not-show LC_TIME=C.UTF-8 "${run[@]}" bash -s <"$proofs/inside.sh" >out 2>said ||
 	fail "the session's own report ended with $?"
 exec 9<&-
 while IFS=$'\t' read -r verdict claim; do
@@ -122,8 +133,7 @@ expect "nothing of it is left: the plan is empty" converged
 "${run[@]}" bash -c 'echo "hello from inside"; read -r line' <typing >session2.txt 2>&1 &
 session=$!
 for _ in {1..200}; do [ -s session2.txt ] && break; sleep 0.05; done
-kill -KILL "$session"
-wait "$session" 2>/dev/null || true
+{ kill -KILL "$session" && wait "$session"; } 2>/dev/null || true
 say "Another session was started, and its 'cordon run' killed with SIGKILL."
 outline cordon apply --auto-approve
 expect "nothing of it is left either: the plan is empty" converged
@@ -166,8 +176,12 @@ mount_point=$(awk '$5 ~ "^/run/cordon/roots/claude-code/.*/rg$" {print $5; exit}
 show iptables -F
 show psql -qX -c 'GRANT SELECT ON shop.orders TO PUBLIC'
 show umount "$mount_point"
-want=2 show cordon plan --detailed-exitcode
+want=2 outline cordon plan --detailed-exitcode
 cp out drift.txt
+say "In full, three of them:"
+for one in network.chain.ipv4.filter.CORDON-INPUT postgres.table.main.shop.orders root.claude-code; do
+	sed -n "/^~ $one\$/,/^\$/p" drift.txt | sed 's/^/  /'
+done
 expect "the plan names the firewall" grep -q 'network\.' drift.txt
 expect "the plan names the table" grep -q 'postgres\.table\.[a-z.]*orders' drift.txt
 expect "the plan names the sandbox's files" grep -q 'root\.claude-code' drift.txt
