@@ -60,7 +60,7 @@ func (b *blocks) next() (block, error) {
 			continue
 		}
 		out.hits = append(out.hits, hit{
-			start: max(h.start-behind, 0), end: min(h.end, end) - behind, secret: h.secret,
+			start: max(h.start-behind, 0), end: min(h.end, end) - behind, secret: h.secret, number: h.number,
 			outerStart: max(h.outerStart-behind, 0), outerEnd: min(h.outerEnd, end) - behind,
 		})
 	}

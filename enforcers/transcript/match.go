@@ -21,6 +21,7 @@ type hit struct {
 	// outer is the number that the range is part of, should it stand outside
 	// of any string.
 	outerStart, outerEnd int
+	number               bool
 }
 
 // maxToken is how much is taken for a token behind its prefix, in bytes.
@@ -103,20 +104,31 @@ func merge(hits []hit) []hit {
 // maxNumber is how far a number is followed, in bytes.
 const maxNumber = 64
 
+// outer finds for each hit the number that it is part of, if it is part of
+// nothing else.
 func outer(text []byte, hits []hit) []hit {
-	isPart := func(c byte) bool { return isDigit(c) || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E' }
 	for i := range hits {
 		h := &hits[i]
-		h.outerStart, h.outerEnd = h.start, h.end
-		for h.outerStart > max(0, h.start-maxNumber) && isPart(text[h.outerStart-1]) {
-			h.outerStart--
+		from, to := h.start, h.end
+		for from > max(0, h.start-maxNumber) && inNumber(text[from-1]) {
+			from--
 		}
-		for h.outerEnd < min(len(text), h.end+maxNumber) && isPart(text[h.outerEnd]) {
-			h.outerEnd++
+		for to < min(len(text), h.end+maxNumber) && inNumber(text[to]) {
+			to++
+		}
+		h.outerStart, h.outerEnd = h.start, h.end
+		if (from == 0 || delimits(text[from-1])) && (to == len(text) || delimits(text[to])) {
+			h.outerStart, h.outerEnd, h.number = from, to, true
 		}
 	}
 	return hits
 }
+
+func inNumber(c byte) bool {
+	return isDigit(c) || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'
+}
+
+func delimits(c byte) bool { return bytes.IndexByte([]byte(" \t\r\n,:[]{}"), c) >= 0 }
 
 // candidates are the places in v, and in what escapes of v hide.
 func (m *matcher) candidates(v *view, isJSON bool, depth int) []candidate {

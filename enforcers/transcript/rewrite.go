@@ -123,11 +123,12 @@ func (r *rewriter) replace(h hit, number bool) {
 		r.counts.addresses++
 	}
 	e := edit{h.start, h.end, text}
-	if number {
+	if number && h.number {
 		e = edit{h.outerStart, h.outerEnd, `"` + text + `"`}
 	}
-	if n := len(r.edits); n > 0 && e.start < r.edits[n-1].end {
-		return // a second one in the same number
+	if n := len(r.edits); n > 0 && e.start < r.edits[n-1].end { // a second one in the same number
+		r.edits[n-1].end = max(r.edits[n-1].end, e.end)
+		return
 	}
 	r.edits = append(r.edits, e)
 }

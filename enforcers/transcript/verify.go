@@ -12,7 +12,9 @@ func (c candidate) verify() (start, end int, ok bool) {
 	switch c.p.kind {
 	case kindToken:
 		end = min(v.tokenRun(end), c.at+maxToken)
-		ok = end > c.at+len(c.p.text)
+		// A prefix that stands before an address would be one of a token once
+		// that is a name.
+		ok = end > c.at+len(c.p.text) || v.taken.starts[v.raw(end)]
 	case kindDotted:
 		start = mapped(v, start)
 		ok = dotted(v, start, end)
@@ -77,7 +79,7 @@ func zeros(v *view, at int) (start int, ok bool) {
 	for i > 0 && at-i < longest && (v.text[i-1] == '0' || v.text[i-1] == ':') {
 		i--
 	}
-	if i == at || v.text[at-1] != ':' || v.splits(i) {
+	if at-i < 2 || v.text[at-1] != ':' || v.splits(i) {
 		return at, false
 	}
 	c, _ := v.before(i)
