@@ -104,19 +104,14 @@ func (r ruleset) resources(family string) []reconciler.Resource {
 // ours tells whether a rule of someone's chain is a hook of cordon's.
 func ours(rule string) bool { return strings.HasPrefix(target(rule), owner.ChainPrefix) }
 
-// hookIn is the hook among the rules of a built-in chain: the rule as it
-// should be if it is among those that are cordon's, else the first of them.
+// hookIn is the hook among the rules of a built-in chain: the first rule that
+// is cordon's.
 func hookIn(family, table, name string, c *chain) (Hook, bool) {
-	want := newHook(family, table, name)
-	at := slices.Index(c.rules, want.Rule)
-	if at < 0 {
-		at = slices.IndexFunc(c.rules, ours)
-	}
+	at := slices.IndexFunc(c.rules, ours)
 	if at < 0 || !c.builtin {
 		return Hook{}, false
 	}
-	h := want
-	h.Rule, h.Position = c.rules[at], at+1
+	h := Hook{Family: family, Table: table, Chain: name, Rule: c.rules[at], Position: at + 1}
 	for i, rule := range c.rules {
 		if i != at && ours(rule) {
 			h.Drift = append(h.Drift, fmt.Sprintf("also at %d: %s", i+1, rule))

@@ -292,7 +292,7 @@ func (k linux) remove(_ context.Context, s Slot) error {
 	}
 	path := k.dir.Netns(s.Network, s.Number)
 	ns, st, err := openPin(path)
-	if err != nil || st == absent {
+	if err != nil {
 		return err
 	}
 	if st == live {

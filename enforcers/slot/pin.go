@@ -137,7 +137,7 @@ func share(dir string) error {
 func (k linux) dropPins() error {
 	f, err := os.Open(k.pinDir())
 	if err != nil {
-		return nil
+		return nil // gone
 	}
 	defer f.Close()
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {

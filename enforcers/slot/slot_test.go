@@ -411,3 +411,31 @@ func TestExamine(t *testing.T) {
 		}
 	}
 }
+
+// A process that lives in a namespace keeps it, and the pair with it, unless
+// the link is deleted.
+func TestRemoveWhileInUse(t *testing.T) {
+	kerneltest.Host(t)
+	e, k := real()
+	n := sets()[0].Networks[0]
+	for _, pinned := range []bool{true, false} {
+		must(t, create(t, e, n, 0))
+		path := k.dir.Netns(n.Name, 0)
+		ns, err := os.Open(path)
+		must(t, err)
+		defer ns.Close()
+		if !pinned {
+			must(t, unpin(path))
+		}
+		must(t, e.Apply(context.Background(), reconciler.Change{Before: desired(n, 0)}))
+		if l, err := find("c-llm.0"); l != nil || err != nil {
+			t.Errorf("pinned %v: the host end is left: %v %v", pinned, l, err)
+		}
+		left, err := e.Read(context.Background())
+		must(t, err)
+		if len(left) > 0 {
+			t.Errorf("pinned %v: left: %v", pinned, left)
+		}
+	}
+	leavesNothing(t)
+}
