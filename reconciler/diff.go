@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"container/heap"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,6 +65,9 @@ func compare(desired, live []Resource) ([]Change, error) {
 }
 
 func equal(a, b Resource) (bool, error) {
+	if a, b := written(a), written(b); a != nil && bytes.Equal(a, b) {
+		return true, nil
+	}
 	x, err := attributes(a)
 	if err != nil {
 		return false, err
@@ -73,6 +77,19 @@ func equal(a, b Resource) (bool, error) {
 		return false, err
 	}
 	return bytes.Equal(x, y), nil
+}
+
+// written is r's JSON as it is, nil for a record: most resources are equal
+// without the decoding that attributes costs.
+func written(r Resource) []byte {
+	if _, ok := r.(Recorded); ok {
+		return nil
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil // attributes says what is wrong
+	}
+	return b
 }
 
 // order sorts changes topologically.

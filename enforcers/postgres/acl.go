@@ -29,8 +29,8 @@ func parseACL(items []string, column string) ([]privilege, error) {
 	for _, item := range items {
 		grantee, rest, ok := aclName(item, '=')
 		granted, tail, slash := strings.Cut(rest, "/")
-		grantor, end, _ := aclName(tail, 0)
-		if !ok || !slash || end != "" {
+		grantor, _, closed := aclName(tail, 0)
+		if !ok || !slash || !closed {
 			return nil, fmt.Errorf("access control entry %q: not of the form grantee=privileges/grantor", item)
 		}
 		for i := 0; i < len(granted); i++ {

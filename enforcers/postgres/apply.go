@@ -190,7 +190,7 @@ func (s Schema) find(st *state) object {
 // it had.
 const adopted = "\n"
 
-func (s Schema) make(_ context.Context, _ pgx.Tx, st *state) ([]statement, error) {
+func (s Schema) make(ctx context.Context, tx pgx.Tx, st *state) ([]statement, error) {
 	var out []statement
 	mark := owner.Mark(string(s.Addr()))
 	n := st.schemas[s.Name]
@@ -199,7 +199,11 @@ func (s Schema) make(_ context.Context, _ pgx.Tx, st *state) ([]statement, error
 		n = &liveSchema{name: s.Name, marked: true}
 		out = append(out, statement{sql: "CREATE SCHEMA " + quote(s.Name)}, s.comment(mark))
 	case !n.marked:
-		out = append(out, s.comment(mark+adopted+n.comment))
+		closed, err := s.close(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(closed, s.comment(mark+adopted+n.comment))
 	case st.marked(n.owner):
 		return []statement{{sql: "ALTER SCHEMA " + quote(s.Name) + " OWNER TO CURRENT_USER"}}, nil
 	}
@@ -207,6 +211,23 @@ func (s Schema) make(_ context.Context, _ pgx.Tx, st *state) ([]statement, error
 	managed.marked = true
 	revokes, grants := alterACL("SCHEMA "+quote(s.Name), n.owner, n.acl, st.managed(&managed, n.owner), s.Grants)
 	return slices.Concat(out, revokes, grants), nil
+}
+
+// close takes from PUBLIC what it has on the relations of a schema that is
+// adopted: of those that get no access, no resource would.
+func (s Schema) close(ctx context.Context, tx pgx.Tx) ([]statement, error) {
+	all, err := readState(ctx, tx, s.Database, scope{whole: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []statement
+	for _, r := range all.relations {
+		if r.schema == s.Name {
+			revokes, _ := alterACL(r.target(), r.owner, r.acl, func(grantee string) bool { return grantee == "" }, nil)
+			out = append(out, revokes...)
+		}
+	}
+	return out, nil
 }
 
 func (s Schema) comment(text string) statement {

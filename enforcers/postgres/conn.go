@@ -171,13 +171,20 @@ func run(ctx context.Context, tx pgx.Tx, list []statement) error {
 			done++
 		}
 	}
-	return fmt.Errorf("%s: %w", sql[min(done, len(sql)-1)], rights(tx, err))
+	return fmt.Errorf("%s: %w", sql[min(done, len(sql)-1)], explain(tx, err))
 }
 
-// rights says what to do when the connecting role may not.
-func rights(tx pgx.Tx, err error) error {
+// explain adds the server's details, and what to do when the connecting role
+// may not.
+func explain(tx pgx.Tx, err error) error {
 	var pg *pgconn.PgError
-	if !errors.As(err, &pg) || pg.Code != "42501" {
+	if !errors.As(err, &pg) {
+		return err
+	}
+	if pg.Detail != "" {
+		err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(pg.Detail, "\n", "; "))
+	}
+	if pg.Code != "42501" {
 		return err
 	}
 	return fmt.Errorf("%w: the role %q that cordon connects as must be a superuser, or have CREATEROLE, CREATE on the database and membership in the owners of the schemas and tables", err, tx.Conn().Config().User)

@@ -58,7 +58,8 @@
 // Privileges of other roles, their policies, comments on tables, and the
 // tables themselves are never touched. A role that has the right name and no
 // mark is an error, never taken over. A schema that is there already is
-// adopted: its comment is kept behind the mark, and comes back at the end.
+// adopted: its comment is kept behind the mark, and comes back at the end; what
+// PUBLIC has on its relations is taken away with the adoption.
 //
 // Removal takes away what cordon gave. Row level security stays enabled, for
 // other roles may have grants; only FORCE is lifted, which binds none but the
