@@ -37,10 +37,10 @@ func (b body) attribute(name string) *hclsyntax.Attribute {
 	return nil
 }
 
-// attributes returns all there are of that name, the farthest base's first.
+// attributes returns all there are of that name.
 func (b body) attributes(name string) []*hclsyntax.Attribute {
 	var all []*hclsyntax.Attribute
-	for _, l := range slices.Backward(b.layers) {
+	for _, l := range b.layers {
 		if a := l.Attributes[name]; a != nil {
 			all = append(all, a)
 		}

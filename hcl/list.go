@@ -15,7 +15,7 @@ type element struct {
 	at    hcllib.Range
 }
 
-// elements returns those of a list attribute, bases first. given is false if
+// elements returns those of a list attribute, those of the bases too. given is false if
 // no list is given.
 func (b body) elements(name, example string) (all []element, given bool) {
 	for _, a := range b.attributes(name) {

@@ -285,6 +285,26 @@ func TestBrokenFile(t *testing.T) {
 	}
 }
 
+// What stands in a file that can't even be scanned may be anything: references
+// into it are no errors.
+func TestUnreadableFile(t *testing.T) {
+	b := "sandbox \"s\" {\n  network = network.a\n  command = [local.x, var.v]\n}\n"
+	_, diags := hcl.LoadFiles(filesOf("a.hcl", "network \"a\" {}\n\xff", "b.hcl", b), hcl.Options{Vars: []string{"v=1"}})
+	if len(diags) != 1 || diags[0].Summary != "not UTF-8" {
+		t.Error(text(t, diags))
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "b.hcl"), []byte(b), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("gone", filepath.Join(dir, "a.hcl")); err != nil {
+		t.Fatal(err)
+	}
+	if _, diags := hcl.Load(dir, hcl.Options{}); len(diags) != 1 || diags[0].Summary != "the file can't be read" {
+		t.Error(text(t, diags))
+	}
+}
+
 func TestDirectories(t *testing.T) {
 	valid := []byte("sandbox \"s\" {}\n")
 	write := func(t *testing.T, dir, name string, b []byte) {
