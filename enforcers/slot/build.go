@@ -200,10 +200,9 @@ func furnish(ns, host *os.File, s Slot) error {
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter %s: %w", ns.Name(), err)
 	}
-	for _, iface := range []string{"all", "default"} {
-		if err := noIPv6().write(iface); err != nil {
-			return err
-		}
+	// This holds for all links there are and for all to come.
+	if err := noIPv6().write("all"); err != nil {
+		return err
 	}
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -226,9 +225,6 @@ func furnish(ns, host *os.File, s Slot) error {
 		return fmt.Errorf("the host has a link %s that does not bear cordon's mark; it is left alone", s.host())
 	} else if err != nil {
 		return fmt.Errorf("make the pair %s, %s: %w", s.host(), inner, err)
-	}
-	if err := noIPv6().write(inner); err != nil {
-		return err
 	}
 	return address(h, pair, s.Session, s.route())
 }

@@ -74,12 +74,12 @@ func (s *space) dump() inside {
 	for _, a := range s.addrs {
 		trie += fmt.Sprintf("     |-- %s\n        /32 host LOCAL\n", a.Addr())
 	}
-	off, inet6 := "1\n", ""
+	inet6 := ""
 	if s.ipv6 {
-		off, inet6 = "0\n", "fe80000000000000 02 40 20 80 eth0\n"
+		inet6 = "fe80000000000000 02 40 20 80 eth0\n"
 	}
 	return inside{state: live, files: map[string]string{
-		"dev": dev, "route": routes, "fib_trie": trie, "if_inet6": inet6, "disable_ipv6 all": off, "disable_ipv6 eth0": off,
+		"dev": dev, "route": routes, "fib_trie": trie, "if_inet6": inet6,
 	}}
 }
 
@@ -166,7 +166,7 @@ func TestInside(t *testing.T) {
 		},
 		"IPv6": {
 			&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on}, ipv6: true},
-			Slot{Session: session, Egress: "none", Drift: []string{"IPv6 addresses inside", "IPv6 is on inside"}},
+			Slot{Session: session, Egress: "none", Drift: []string{"IPv6 addresses inside"}},
 		},
 		"no link":      {&space{}, Slot{Egress: "none", Drift: []string{"there is no eth0 inside"}}},
 		"no namespace": {nil, Slot{Egress: "none", Drift: []string{"no namespace is pinned"}}},

@@ -160,11 +160,6 @@ func look(path string) (inside, error) {
 		}
 		in.files[name] = b
 	}
-	for _, iface := range []string{"all", inner} {
-		if b, err := slurp(noIPv6().path(iface)); err == nil {
-			in.files["disable_ipv6 "+iface] = b
-		}
-	}
 	return in, nil
 }
 

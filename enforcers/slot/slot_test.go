@@ -214,6 +214,13 @@ func damage() []enforcertest.Damage {
 		{Name: "IPv6 on inside", Do: func(t *testing.T) {
 			within(t, "llm.0", func(*netlink.Handle) error { return sysctl{name: "ipv6/disable_ipv6", value: "0"}.write(inner) })
 		}},
+		{Name: "IPv6 on inside for links to come", Do: func(t *testing.T) {
+			within(t, "llm.0", func(*netlink.Handle) error {
+				on := sysctl{name: "ipv6/disable_ipv6", value: "0"}
+				must(t, on.write("all"))
+				return on.write("default")
+			})
+		}},
 		{Name: "pin unmounted", Do: func(t *testing.T) { must(t, unix.Unmount("/run/cordon/netns/llm.0", unix.MNT_DETACH)) }},
 		{Name: "pin removed", Do: func(t *testing.T) { must(t, unpin("/run/cordon/netns/llm.0")) }},
 		{Name: "pin replaced by a link", Do: func(t *testing.T) {
@@ -418,23 +425,31 @@ func TestRemoveWhileInUse(t *testing.T) {
 	kerneltest.Host(t)
 	e, k := real()
 	n := sets()[0].Networks[0]
-	for _, pinned := range []bool{true, false} {
+	for name, before := range map[string]func(path string){
+		"as made":         func(string) {},
+		"without its pin": func(path string) { must(t, unpin(path)) },
+		"not marked yet":  func(string) { must(t, netlink.LinkSetAlias(byName(t, "c-llm.0"), "")) },
+		"under another name": func(string) {
+			must(t, netlink.LinkSetDown(byName(t, "c-llm.0")))
+			must(t, netlink.LinkSetName(byName(t, "c-llm.0"), "other"))
+		},
+	} {
 		must(t, create(t, e, n, 0))
 		path := k.dir.Netns(n.Name, 0)
 		ns, err := os.Open(path)
 		must(t, err)
 		defer ns.Close()
-		if !pinned {
-			must(t, unpin(path))
-		}
+		before(path)
 		must(t, e.Apply(context.Background(), reconciler.Change{Before: desired(n, 0)}))
-		if l, err := find("c-llm.0"); l != nil || err != nil {
-			t.Errorf("pinned %v: the host end is left: %v %v", pinned, l, err)
+		for _, end := range []string{"c-llm.0", "other"} {
+			if l, err := find(end); l != nil || err != nil {
+				t.Errorf("%s: the host end is left: %v %v", name, l, err)
+			}
 		}
 		left, err := e.Read(context.Background())
 		must(t, err)
 		if len(left) > 0 {
-			t.Errorf("pinned %v: left: %v", pinned, left)
+			t.Errorf("%s: left: %v", name, left)
 		}
 	}
 	leavesNothing(t)
