@@ -32,7 +32,7 @@ func grown(title, things string, rows []growth) {
 	for i, r := range rows {
 		fmt.Printf("  %8d", r.size)
 		for j, c := range r.field {
-			cell := "could not run: " + c.why
+			cell := "-"
 			if c.why == "" {
 				cell = ms(quantile(c.took, 0.5))
 				if i > 0 && rows[i-1].field[j].why == "" {
@@ -45,6 +45,9 @@ func grown(title, things string, rows []growth) {
 			fmt.Printf("  %d", r.queries)
 		}
 		fmt.Println()
+	}
+	for _, r := range rows {
+		apologize(r.field)
 	}
 }
 

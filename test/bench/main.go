@@ -1,7 +1,7 @@
 // Command bench measures cordon against its peers and against itself at other
 // sizes, all in one run on one machine, so that what it prints are ratios.
 //
-//	go run ./test/bench [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions]
+//	go run ./test/bench [-cordon PATH] [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions]
 //
 // It needs root and bin/cordon, and runs on a throwaway host of its own.
 // Nothing here passes or fails by a time.
@@ -26,13 +26,14 @@ type bench struct {
 }
 
 func main() {
+	program := flag.String("cordon", "bin/cordon", "path of the program")
 	n := flag.Int("n", 40, "runs of each command")
 	sizes := flag.String("sizes", "10,100,1000", "numbers of sessions and of projects")
 	flag.Parse()
 	if os.Getenv("CORDON_THROWAWAY") == "" {
 		os.Exit(onThrowawayHost())
 	}
-	if err := run(*n, *sizes, flag.Args()); err != nil {
+	if err := run(*program, *n, *sizes, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -58,8 +59,8 @@ func onThrowawayHost() int {
 	return 0
 }
 
-func run(n int, sizes string, parts []string) error {
-	cordon, err := filepath.Abs("bin/cordon")
+func run(program string, n int, sizes string, parts []string) error {
+	cordon, err := filepath.Abs(program)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,6 @@ func table(title string, field []*contender) {
 	fmt.Fprintln(w, "  \tp50 ms\tp95 ms\tratio\tdifference ms")
 	for _, c := range field {
 		if c.why != "" {
-			fmt.Fprintf(w, "  %s\tcould not run: %s\n", c.name, c.why)
 			continue
 		}
 		p50 := quantile(c.took, 0.5)
@@ -112,6 +111,15 @@ func table(title string, field []*contender) {
 		fmt.Fprintln(w)
 	}
 	_ = w.Flush() // to standard output
+	apologize(field)
+}
+
+func apologize(field []*contender) {
+	for _, c := range field {
+		if c.why != "" {
+			fmt.Printf("  %s: could not run: %s\n", c.name, c.why)
+		}
+	}
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }

@@ -8,7 +8,7 @@ if [ "$(id -u)" != 0 ]; then
 	echo "make demo: must be root, to make a throwaway host of namespaces" >&2
 	exit 1
 fi
-PATH=$(cd "$here/../../bin" && pwd):$PATH
-export PATH CORDON_DIR="$here/../../examples/aicodesit"
+top=$(cd "$here/../.." && pwd)
+export PATH=$top/bin:$PATH CORDON_DIR=$top/examples/aicodesit
 unset CORDON_THROWAWAY
 exec "$here/../throwaway.sh" "$here/tour.sh"

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
+)
+
+// The benches measure, and judge nothing; but they must run.
+func TestBenchesRun(t *testing.T) {
+	if os.Geteuid() != 0 {
+		kerneltest.Missing(t, "root, to make a host")
+	}
+	kerneltest.Program(t, "bwrap", "iptables", "ipset", "ip", "psql", "runc", "firejail", "busybox")
+	dir := t.TempDir()
+	for name, pkg := range map[string]string{"cordon": "./cmd/cordon", "bench": "./test/bench"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
+		cmd.Dir = "../.."
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "bench"), "-cordon", filepath.Join(dir, "cordon"), "-n", "1", "-sizes", "1,2")
+	cmd.Dir = "../.."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"Start to exit", "number of projects", "number of sessions"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("nothing about %q", want)
+		}
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "could not run") && !strings.Contains(line, "firejail") {
+			t.Error(line)
+		}
+	}
+	t.Logf("%s", out)
+}
