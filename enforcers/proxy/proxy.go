@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aicodesit/cordon/internal/leanhttp"
 	"github.com/aicodesit/cordon/internal/stricthttp"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -32,7 +33,9 @@ type Options struct {
 	State   string                // directory that keeps the budgets over restarts; "" keeps them in memory only
 	Metrics prometheus.Registerer // nil for none
 
-	// Transport reaches the upstreams; nil is [NewTransport].
+	// Transport reaches the upstreams; nil does so directly, by HTTP/1.1, with
+	// certificates that the host trusts, and without a bound on how long a
+	// model thinks before it answers.
 	Transport http.RoundTripper
 }
 
@@ -68,7 +71,7 @@ const (
 func New(o Options) (*Server, error) {
 	s := &Server{spec: o.Proxy, prices: o.Proxy.Prices, sessions: o.Sessions, log: o.Log, audit: o.Audit}
 	if o.Transport == nil {
-		o.Transport = NewTransport()
+		o.Transport = &leanhttp.Transport{}
 	}
 	s.http = o.Transport
 	s.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
@@ -115,28 +118,6 @@ func (s *Server) addRoutes(o Options) error {
 	}
 	s.routes = table
 	return nil
-}
-
-// NewTransport returns how upstreams are reached: directly, by HTTP/1.1, with
-// certificates that the host trusts, and without a bound on how long a model
-// thinks before it answers.
-func NewTransport() *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 10 * time.Second,
-		Protocols:           protocols,
-		MaxIdleConns:        256,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true,
-		ReadBufferSize:      4 << 10,
-		WriteBufferSize:     4 << 10,
-
-		MaxResponseHeaderBytes: 256 << 10,
-		ExpectContinueTimeout:  time.Second,
-	}
 }
 
 // Serve answers what comes over l until ctx ends, and closes l. It returns

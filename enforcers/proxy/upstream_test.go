@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/aicodesit/cordon/internal/leanhttp"
 	"github.com/aicodesit/cordon/internal/llmtest"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -34,16 +35,15 @@ func TestCertificate(t *testing.T) {
 	}))
 	defer up.Close()
 	up.Config.ErrorLog = log.New(io.Discard, "", 0)
-	trusting := NewTransport()
-	trusting.TLSClientConfig = up.Client().Transport.(*http.Transport).TLSClientConfig
+	trusting := &leanhttp.Transport{TLS: up.Client().Transport.(*http.Transport).TLSClientConfig}
 	_, port, _ := strings.Cut(strings.TrimPrefix(up.URL, "https://"), ":")
 	for _, tt := range []struct {
 		name, url string
-		transport *http.Transport
+		transport *leanhttp.Transport
 		status    int
 	}{
 		{"trusted", up.URL, trusting, 200},
-		{"not trusted", up.URL, NewTransport(), 502},
+		{"not trusted", up.URL, &leanhttp.Transport{}, 502},
 		{"another name", "https://localhost:" + port, trusting, 502},
 	} {
 		before := came.Load()

@@ -1,0 +1,294 @@
+// Package leanhttp sends HTTP/1.1 requests from the goroutine that asks: it
+// writes the request, then reads the answer, on a kept connection. net/http's
+// own transport hands each over to two goroutines of the connection and back,
+// which takes longer than all else that a proxy does to a small request, the
+// more so where processors are few or busy.
+//
+// It parses and writes with net/http. It follows no redirects, keeps no
+// cookies, knows no proxies, does not decompress, and repeats a request only
+// where a kept connection turns out to have been closed.
+package leanhttp
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Bounds.
+const (
+	dialTimeout = 10 * time.Second // TLS included
+	idleTimeout = 90 * time.Second
+	idlePerHost = 64
+	bufferSize  = 4 << 10
+	headerBytes = 256 << 10 // of an answer
+)
+
+// Transport is an http.RoundTripper. The zero Transport is ready to use and
+// trusts the certificates that the host does. A request's body must be whole
+// in memory or on disk: nothing is read of an answer before it is sent.
+type Transport struct {
+	TLS *tls.Config // nil is the default; ServerName is set for each host
+
+	mu   sync.Mutex
+	idle map[string][]*conn // by scheme and address, the last used at the end
+}
+
+// conn is one connection, used by one request at a time.
+type conn struct {
+	net.Conn
+	tcp    *net.TCPConn
+	in     *bufio.Reader
+	limit  *limited
+	out    *bufio.Writer
+	key    string
+	since  time.Time // when it became idle
+	reused bool
+}
+
+// limited bounds how much is read of an answer's head.
+type limited struct {
+	in   io.Reader
+	left int64 // negative is no bound
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left < 0 {
+		return l.in.Read(p)
+	}
+	if l.left == 0 {
+		return 0, errors.New("the answer's head is too long")
+	}
+	n, err := l.in.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// RoundTrip sends one request. Its context ends the answer's body too.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	for {
+		c, err := t.take(req.Context(), req)
+		if err != nil {
+			closeBody(req)
+			return nil, err
+		}
+		resp, err := c.do(t, req)
+		if err == nil {
+			return resp, nil
+		}
+		_ = c.Close()
+		if cause := context.Cause(req.Context()); cause != nil {
+			return nil, cause
+		}
+		// Only a connection that was closed while it was kept: nothing came back.
+		if !c.reused || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			return nil, err
+		}
+		if req.Body != nil {
+			if req.GetBody == nil {
+				return nil, err
+			}
+			again := req.Clone(req.Context())
+			if again.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+			req = again
+		}
+	}
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
+
+// do writes the request and reads the answer's head.
+func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
+	stop := context.AfterFunc(req.Context(), func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	sent := req.Write(c.out)
+	if sent == nil {
+		sent = c.out.Flush()
+	}
+	// Where it could not be sent there may be an answer that says why.
+	c.limit.left = headerBytes
+	resp, err := http.ReadResponse(c.in, req)
+	for err == nil && resp.StatusCode >= 100 && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp, err = http.ReadResponse(c.in, req)
+	}
+	c.limit.left = -1
+	if err != nil {
+		stop()
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = io.EOF
+		}
+		return nil, errors.Join(err, sent)
+	}
+	keep := sent == nil && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
+	resp.Body = &body{in: resp.Body, conn: c, transport: t, stop: stop, keep: keep}
+	return resp, nil
+}
+
+// body gives the connection back at the answer's end.
+type body struct {
+	in        io.ReadCloser
+	conn      *conn
+	transport *Transport
+	stop      func() bool
+	keep      bool
+	done      bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.done {
+		return 0, io.EOF
+	}
+	n, err := b.in.Read(p)
+	if err != nil {
+		b.finish(b.keep && errors.Is(err, io.EOF))
+	}
+	return n, err
+}
+
+// Close ends the answer. What is left of it is not read: the connection goes.
+func (b *body) Close() error {
+	b.finish(false)
+	return nil
+}
+
+func (b *body) finish(keep bool) {
+	if b.done {
+		return
+	}
+	b.done = true
+	// When the context ended meanwhile, the connection's deadline is over.
+	if b.stop() && keep && b.conn.in.Buffered() == 0 {
+		b.transport.give(b.conn)
+		return
+	}
+	_ = b.conn.Close()
+}
+
+func key(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Host }
+
+// take returns a connection: the kept one that was used last, or a new one.
+func (t *Transport) take(ctx context.Context, req *http.Request) (*conn, error) {
+	for {
+		c := t.kept(key(req))
+		if c == nil {
+			return t.dial(ctx, req)
+		}
+		if time.Since(c.since) < idleTimeout && c.open() {
+			c.reused = true
+			return c, nil
+		}
+		_ = c.Close()
+	}
+}
+
+func (t *Transport) kept(key string) *conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.idle[key]
+	if len(list) == 0 {
+		return nil
+	}
+	c := list[len(list)-1]
+	t.idle[key] = list[:len(list)-1]
+	return c
+}
+
+func (t *Transport) give(c *conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.idle == nil {
+		t.idle = map[string][]*conn{}
+	}
+	c.since = time.Now()
+	list := append(t.idle[c.key], c)
+	for len(list) > idlePerHost || c.since.Sub(list[0].since) > idleTimeout {
+		_ = list[0].Close()
+		list[0] = nil
+		list = list[1:]
+	}
+	t.idle[c.key] = list
+}
+
+// CloseIdleConnections closes all that are kept.
+func (t *Transport) CloseIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, list := range t.idle {
+		for _, c := range list {
+			_ = c.Close()
+		}
+	}
+	t.idle = nil
+}
+
+// open tells whether a kept connection is still so: a peer that closed it, or
+// said something unasked, shows in its socket.
+func (c *conn) open() bool {
+	raw, err := c.tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = errors.Is(err, syscall.EAGAIN)
+		return true
+	})
+	return err == nil && quiet
+}
+
+func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	addr := req.URL.Host
+	if req.URL.Port() == "" {
+		addr = net.JoinHostPort(req.URL.Hostname(), map[string]string{"http": "80", "https": "443"}[req.URL.Scheme])
+	}
+	dialer := net.Dialer{KeepAlive: 30 * time.Second}
+	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, tcp: raw.(*net.TCPConn), key: key(req)}
+	switch req.URL.Scheme {
+	case "http":
+	case "https":
+		if c.Conn, err = t.handshake(ctx, raw, req.URL.Hostname()); err != nil {
+			_ = raw.Close()
+			return nil, err
+		}
+	default:
+		_ = raw.Close()
+		return nil, fmt.Errorf("%s: no such scheme", req.URL.Scheme)
+	}
+	c.limit = &limited{in: c.Conn, left: -1}
+	c.in, c.out = bufio.NewReaderSize(c.limit, bufferSize), bufio.NewWriterSize(c.Conn, bufferSize)
+	return c, nil
+}
+
+func (t *Transport) handshake(ctx context.Context, raw net.Conn, host string) (net.Conn, error) {
+	config := t.TLS.Clone() // of nil it is nil
+	if config == nil {
+		config = &tls.Config{}
+	}
+	config.ServerName, config.NextProtos = host, []string{"http/1.1"}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	c := tls.Client(raw, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
