@@ -15,7 +15,7 @@ func (c candidate) base64() (start, end int, ok bool) {
 		}
 	}
 	from := first
-	for i := 0; i < 4 && from > 0 && sextet(v.text[from-1]) >= 0; i++ {
+	for i := 0; i < 4 && from > 0 && sextet(v.text[from-1]) >= 0 && !v.taken.ends[v.raw(from)]; i++ {
 		from--
 	}
 	if first-from < 4 {
@@ -25,7 +25,13 @@ func (c candidate) base64() (start, end int, ok bool) {
 	if p.inner == kindToken {
 		limit += maxToken
 	}
-	decoded := decodeDigits(v.text[from:], limit)
+	to := min(len(v.text), from+2*limit)
+	for i := c.at + len(p.text); i < to; i++ {
+		if v.taken.starts[v.raw(i)] { // what gives way is no neighbour
+			to = i
+		}
+	}
+	decoded := decodeDigits(v.text[from:to], limit)
 	at := (first-from)/4*3 + p.shift
 	stop := at + len(p.value)
 	if stop > len(decoded) || string(decoded[at:stop]) != p.value {
