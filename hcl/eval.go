@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -222,11 +223,36 @@ func (e *evaluator) local(name string) (cty.Value, bool) {
 		return cty.DynamicVal, false
 	}
 	e.path = append(e.path, name)
-	v, _ := e.value(a.Expr, nil)
+	v, ok := e.value(a.Expr, nil)
+	if ok && tooLarge(v) {
+		e.error(a.Expr.Range(), fmt.Sprintf("the value of local.%s is too large", name), fmt.Sprintf("It has more than %d letters and elements.", maxValue))
+		v = cty.DynamicVal
+	}
 	e.path = e.path[:len(e.path)-1]
 	if _, cyclic := e.locals[name]; cyclic {
 		v = cty.DynamicVal
 	}
 	e.locals[name] = v
 	return v, v.IsWhollyKnown()
+}
+
+// maxValue bounds a local's letters and elements together. Locals that double
+// one another would else need all memory after forty lines.
+const maxValue = 100_000
+
+func tooLarge(v cty.Value) bool {
+	v, _ = v.UnmarkDeep()
+	room := maxValue
+	errFull := errors.New("full")
+	err := cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
+		room--
+		if v.Type() == cty.String && !v.IsNull() {
+			room -= len(v.AsString())
+		}
+		if room < 0 {
+			return false, errFull
+		}
+		return true, nil
+	})
+	return err != nil
 }

@@ -48,6 +48,19 @@ func TestExamplesLoad(t *testing.T) {
 			t.Error(text(t, diags))
 		}
 	}
+	names, err := filepath.Glob("../examples/*/*.hcl")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no examples", err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if formatted, diags := hcl.Format(name, b); diags.HasErrors() || string(formatted) != string(b) {
+			t.Errorf("%s is not formatted", name)
+		}
+	}
 }
 
 // In which file a block stands, and in which order, makes no difference.
@@ -372,7 +385,7 @@ func TestDirectories(t *testing.T) {
 
 // Deep nesting is an error and not the end of the process.
 func TestNesting(t *testing.T) {
-	const n = 100_000
+	const n = 20_000
 	for name, src := range map[string]string{
 		"lists":      "locals {\n a = " + strings.Repeat("[", n) + strings.Repeat("]", n) + "\n}",
 		"unclosed":   "locals {\n a = " + strings.Repeat("{a=", n),
@@ -414,6 +427,21 @@ func TestNesting(t *testing.T) {
 	}
 }
 
+// Locals that double each other end in an error and not in all memory.
+func TestLargeValues(t *testing.T) {
+	for name, double := range map[string]string{"text": `"${PREVIOUS}${PREVIOUS}"`, "lists": `[PREVIOUS, PREVIOUS]`, "maps": `{ a = PREVIOUS, b = PREVIOUS }`} {
+		var src strings.Builder
+		src.WriteString("sandbox \"s\" {}\nlocals {\n  l0 = \"x\"\n")
+		for i := range 60 {
+			fmt.Fprintf(&src, "  l%d = %s\n", i+1, strings.ReplaceAll(double, "PREVIOUS", fmt.Sprintf("local.l%d", i)))
+		}
+		src.WriteString("}\n")
+		if _, diags := hcl.LoadFiles(filesOf("a.hcl", src.String()), hcl.Options{}); len(diags) != 1 || !strings.HasSuffix(diags[0].Summary, "is too large") {
+			t.Error(name, text(t, diags))
+		}
+	}
+}
+
 func TestManyProjects(t *testing.T) {
 	dir := manyProjects(t, 2_000)
 	best := time.Hour
@@ -423,11 +451,11 @@ func TestManyProjects(t *testing.T) {
 		if len(diags) > 0 || len(set.Projects) != 2_000 {
 			t.Fatal(len(set.Projects), text(t, diags[:min(3, len(diags))]))
 		}
-		best = min(best, processorTime(t)-start)
+		if best = min(best, processorTime(t)-start); best <= time.Second {
+			return
+		}
 	}
-	if best > time.Second {
-		t.Errorf("2,000 projects took %s of a processor", best)
-	}
+	t.Errorf("2,000 projects took %s of a processor", best)
 }
 
 // processorTime is what the process has used: other than the time of day it
