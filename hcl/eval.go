@@ -1,7 +1,6 @@
 package hcl
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -224,7 +223,8 @@ func (e *evaluator) local(name string) (cty.Value, bool) {
 	}
 	e.path = append(e.path, name)
 	v, ok := e.value(a.Expr, nil)
-	if ok && tooLarge(v) {
+	room := maxValue
+	if weigh(v, &room); ok && room < 0 {
 		e.error(a.Expr.Range(), fmt.Sprintf("the value of local.%s is too large", name), fmt.Sprintf("It has more than %d letters and elements.", maxValue))
 		v = cty.DynamicVal
 	}
@@ -240,19 +240,18 @@ func (e *evaluator) local(name string) (cty.Value, bool) {
 // one another would else need all memory after forty lines.
 const maxValue = 100_000
 
-func tooLarge(v cty.Value) bool {
-	v, _ = v.UnmarkDeep()
-	room := maxValue
-	errFull := errors.New("full")
-	err := cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
-		room--
-		if v.Type() == cty.String && !v.IsNull() {
-			room -= len(v.AsString())
+// weigh takes the letters and elements of v off room, until that is used up.
+func weigh(v cty.Value, room *int) {
+	v, _ = v.Unmark()
+	*room--
+	switch {
+	case *room < 0 || v.IsNull() || !v.IsKnown():
+	case v.Type() == cty.String:
+		*room -= len(v.AsString())
+	case v.CanIterateElements():
+		for it := v.ElementIterator(); it.Next() && *room >= 0; {
+			_, element := it.Element()
+			weigh(element, room)
 		}
-		if room < 0 {
-			return false, errFull
-		}
-		return true, nil
-	})
-	return err != nil
+	}
 }
