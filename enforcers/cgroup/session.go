@@ -61,21 +61,23 @@ func enter(h hierarchy, group, own string, attr *syscall.SysProcAttr) (undo func
 		attr.UseCgroupFD, attr.CgroupFD = true, fd
 		return func() error { return unix.Close(fd) }, nil
 	}
-	back := filepath.Join(h.path, ownGroup(own, h.controllers[0]), "tasks")
-	if err := joinThread(filepath.Join(dir, "tasks")); err != nil {
+	// Open now: by then the thread may have another root.
+	back, err := os.OpenFile(filepath.Join(h.path, ownGroup(own, h.controllers[0]), "tasks"), os.O_WRONLY, 0)
+	if err != nil {
 		return nil, err
 	}
-	return func() error { return joinThread(back) }, nil
-}
-
-func joinThread(tasks string) error {
-	f, err := os.OpenFile(tasks, os.O_WRONLY, 0)
+	to, err := os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
 	if err != nil {
-		return err
+		return nil, errors.Join(err, back.Close())
 	}
-	defer f.Close()
-	_, err = f.WriteString("0")
-	return err
+	_, err = to.WriteString("0")
+	if err = errors.Join(err, to.Close()); err != nil {
+		return nil, errors.Join(err, back.Close())
+	}
+	return func() error {
+		_, err := back.WriteString("0")
+		return errors.Join(err, back.Close())
+	}, nil
 }
 
 // ownGroup is the path of a controller's group in a /proc/PID/cgroup

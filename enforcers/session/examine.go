@@ -56,7 +56,7 @@ func (e *Enforcer) Examine(ctx context.Context) []reconciler.Finding {
 
 func bubblewrap(ctx context.Context) reconciler.Finding {
 	f := reconciler.Finding{Subject: "bubblewrap", Status: reconciler.OK}
-	program, err := lookBwrap()
+	program, err := lookup("bwrap")
 	if err != nil {
 		f.Status, f.Text, f.Remedy = reconciler.Fail, err.Error(), "install the package bubblewrap"
 		return f

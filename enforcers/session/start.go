@@ -221,7 +221,11 @@ type failures []error
 
 // spec is the sandbox as bubblewrap is to make it.
 func (s *running) spec(p *plan) (bwrap.Spec, error) {
-	program, err := lookBwrap()
+	program, err := lookup("bwrap")
+	if err != nil {
+		return bwrap.Spec{}, err
+	}
+	unshare, err := lookup("unshare")
 	if err != nil {
 		return bwrap.Spec{}, err
 	}
@@ -230,7 +234,7 @@ func (s *running) spec(p *plan) (bwrap.Spec, error) {
 		return bwrap.Spec{}, err
 	}
 	spec := bwrap.Spec{
-		Program: program, Root: s.RunDir.Root(p.sandbox.Name), UID: p.who.uid, GID: p.who.gid,
+		Program: program, Unshare: unshare, Root: s.RunDir.Root(p.sandbox.Name), UID: p.who.uid, GID: p.who.gid,
 		Userns: s.userns(p.who.uid), Nested: p.sandbox.Agent != nil, Stage: s.RunDir.Session(s.id), Hostname: p.sandbox.Name,
 		Namespaces: p.sandbox.Namespaces, Mounts: slices.Clone(p.mounts), Capabilities: p.sandbox.Capabilities,
 		Filter: s.RunDir.Seccomp(p.sandbox.Seccomp), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,
@@ -336,11 +340,11 @@ func (s *running) finish(ctx context.Context) {
 	}
 }
 
-// lookBwrap finds bubblewrap.
-func lookBwrap() (string, error) {
-	path, err := exec.LookPath("bwrap")
+// lookup finds a program of the host's.
+func lookup(name string) (string, error) {
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", &run.Error{Argv: []string{"bwrap"}, Err: err}
+		return "", &run.Error{Argv: []string{name}, Err: err}
 	}
 	return path, nil
 }

@@ -69,7 +69,7 @@ func (p *Process) start(files *fileList, gateR *os.File) error {
 	if err != nil {
 		return err
 	}
-	argv := append([]string{"bwrap", "--args", fmt.Sprint(args), "--"}, p.spec.Command...)
+	argv := append([]string{p.spec.Program, "--args", fmt.Sprint(args), "--"}, p.spec.Command...)
 	p.outer, err = p.spec.spawn(argv, files.all, p.release)
 	return err
 }

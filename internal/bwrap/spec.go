@@ -13,11 +13,12 @@ import (
 // Spec is one sandbox to start.
 type Spec struct {
 	Program  string // of bubblewrap, absolute
+	Unshare  string // unshare(1), of util-linux 2.34 or later, absolute
 	Root     string // directory that becomes /, with all mounts below it, read-only
 	Netns    string // a pinned network namespace; "" is a new one with loopback alone
 	UID, GID uint32
 	Userns   bool   // the user may make user namespaces on this host
-	Stage    string // without: a directory that the user may search to, for mounts that bubblewrap won't make
+	Stage    string // an empty directory, the same after as before
 	Nested   bool   // so may the command
 
 	Hostname     string
@@ -78,13 +79,13 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 	for _, c := range s.Capabilities {
 		o = append(o, "--cap-add", capName(c))
 	}
-	o = append(o, "--ro-bind", s.Root, "/", "--proc", "/proc", "--dev", "/dev")
+	o = append(o, "--ro-bind", stagedTree, "/", "--proc", "/proc", "--dev", "/dev")
 	for i, m := range s.Mounts {
 		if m.Size > 0 && !s.Userns {
-			o = append(o, "--bind", s.staged(i), m.To)
+			o = append(o, "--bind", staged(i), m.To)
 			continue
 		}
-		args, err := m.options(memFile)
+		args, err := m.options(i, memFile)
 		if err != nil {
 			return nil, err
 		}
@@ -109,15 +110,15 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 	return o, nil
 }
 
-func (m Mount) options(memFile func([]byte) (int, error)) ([]string, error) {
+func (m Mount) options(i int, memFile func([]byte) (int, error)) ([]string, error) {
 	if m.To != path.Clean(m.To) || !path.IsAbs(m.To) || m.To == "/" {
 		return nil, fmt.Errorf("bubblewrap: %q is no place to mount on", m.To)
 	}
 	switch {
 	case m.Source != nil && m.Writable:
-		return []string{"--bind", m.Source.Path, m.To}, nil
+		return []string{"--bind", staged(i), m.To}, nil
 	case m.Source != nil:
-		return []string{"--ro-bind", m.Source.Path, m.To}, nil
+		return []string{"--ro-bind", staged(i), m.To}, nil
 	case m.Content != nil:
 		fd, err := memFile(m.Content)
 		if err != nil {

@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,32 +10,170 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staged is where the i-th mount is prepared.
-func (s Spec) staged(i int) string { return filepath.Join(s.Stage, strconv.Itoa(i)) }
+// Where bubblewrap finds what it is to mount, in the root that is staged for
+// it.
+const (
+	stagedTree   = "/.tree"
+	stagedMounts = "/.mounts"
+)
 
-// stage mounts the bounded tmpfs in a mount namespace that the calling thread
-// and its child alone have: what bubblewrap takes for being set-user-ID it does
-// not let bound them. They vanish with the last process of the sandbox.
+// staged is where the i-th mount is prepared.
+func staged(i int) string { return filepath.Join(stagedMounts, strconv.Itoa(i)) }
+
+// hostDirs are what bubblewrap itself needs of the host: its own file and the
+// libraries that it is linked with.
+func hostDirs() []string {
+	return []string{"bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr"}
+}
+
+// stage gives the calling thread, which must not be used for anything else
+// after, a mount namespace of its own with a root that holds what bubblewrap
+// needs and nothing else: the tree, the sources as they were pinned, the
+// tmpfs that bubblewrap would not bound. So a start does not take longer the
+// more mounts the host has (bubblewrap reads all of them again for each mount
+// it makes), no source can be swapped, and the session's user needs no way to
+// them. It vanishes with the last process of the sandbox.
 func (s Spec) stage() error {
+	sources, err := s.cloneSources()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, fd := range sources {
+			_ = unix.Close(fd)
+		}
+	}()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("unshare mounts: %w", err)
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+	if err := mount("", "/", unix.MS_REC|unix.MS_PRIVATE); err != nil {
+		return err
 	}
 	if err := mountTmpfs(s.Stage, 1<<20, 0o755, 0, 0); err != nil {
 		return err
 	}
+	if err := s.stageHost(); err != nil {
+		return err
+	}
 	for i, m := range s.Mounts {
-		if m.Size == 0 {
+		if err := s.stageMount(i, m, sources); err != nil {
+			return err
+		}
+	}
+	return enterRoot(s.Stage)
+}
+
+// cloneSources makes detached copies of the mounts that were pinned. It is
+// done before the namespace is left that they are in.
+func (s Spec) cloneSources() (map[int]int, error) {
+	out := map[int]int{}
+	for i, m := range s.Mounts {
+		if m.Source == nil {
 			continue
 		}
-		if err := os.Mkdir(s.staged(i), 0o755); err != nil {
+		fd, err := unix.OpenTree(m.Source.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			for _, open := range out {
+				_ = unix.Close(open)
+			}
+			return nil, fmt.Errorf("open_tree %s: %w", m.Source.Path, err)
+		}
+		out[i] = fd
+	}
+	return out, nil
+}
+
+func (s Spec) stageHost() error {
+	for _, name := range hostDirs() {
+		from, to := "/"+name, filepath.Join(s.Stage, name)
+		target, err := os.Readlink(from)
+		switch {
+		case err == nil:
+			if err := os.Symlink(target, to); err != nil {
+				return err
+			}
+			continue
+		case errors.Is(err, os.ErrNotExist):
+			continue
+		}
+		if err := bind(from, to, 0); err != nil {
 			return err
 		}
-		if err := mountTmpfs(s.staged(i), m.Size, m.Mode, s.UID, s.GID); err != nil {
+	}
+	if err := os.Mkdir(filepath.Join(s.Stage, "tmp"), 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(filepath.Join(s.Stage, "tmp"), 0o1777); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(s.Stage, stagedMounts), 0o755); err != nil {
+		return err
+	}
+	// All of /proc, for who may see a part of it alone may not mount another.
+	if err := bind("/proc", filepath.Join(s.Stage, "proc"), unix.MS_REC); err != nil {
+		return err
+	}
+	if err := bind("/dev", filepath.Join(s.Stage, "dev"), 0); err != nil {
+		return err
+	}
+	if err := mount("/dev/pts", filepath.Join(s.Stage, "dev/pts"), unix.MS_BIND); err != nil {
+		return err
+	}
+	return bind(s.Root, filepath.Join(s.Stage, stagedTree), unix.MS_REC)
+}
+
+func (s Spec) stageMount(i int, m Mount, sources map[int]int) error {
+	to := filepath.Join(s.Stage, staged(i))
+	switch {
+	case m.Source != nil:
+		if err := makePoint(to, m.Source.dir); err != nil {
 			return err
 		}
+		if err := unix.MoveMount(sources[i], "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("move_mount %s: %w", m.Source.Path, err)
+		}
+		return mount("", to, unix.MS_REC|unix.MS_PRIVATE)
+	case m.Size > 0 && !s.Userns:
+		if err := makePoint(to, true); err != nil {
+			return err
+		}
+		return mountTmpfs(to, m.Size, m.Mode, s.UID, s.GID)
+	}
+	return nil
+}
+
+func makePoint(path string, dir bool) error {
+	if dir {
+		return os.Mkdir(path, 0o755)
+	}
+	return os.WriteFile(path, nil, 0o644)
+}
+
+// enterRoot makes dir the thread's root and lets go of the old one, as
+// pivot_root(2) describes.
+func enterRoot(dir string) error {
+	if err := unix.Chdir(dir); err != nil {
+		return &os.PathError{Op: "chdir", Path: dir, Err: err}
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root %s: %w", dir, err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount the old root: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+func bind(from, to string, flags uintptr) error {
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
+	}
+	return mount(from, to, unix.MS_BIND|flags)
+}
+
+func mount(from, to string, flags uintptr) error {
+	if err := unix.Mount(from, to, "", flags, ""); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", from, to, err)
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func onThread(f func()) {
 	}()
 }
 
-// become gives the thread what the child is to inherit: the network
-// namespace, and where there are no user namespaces the ids.
+// become gives the thread what the child is to inherit: the network namespace,
+// the staged root, and where there are no user namespaces the ids.
 func (s Spec) become(attr *syscall.SysProcAttr) error {
 	if s.Netns != "" {
 		fd, err := unix.Open(s.Netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -45,12 +45,14 @@ func (s Spec) become(attr *syscall.SysProcAttr) error {
 			return fmt.Errorf("join %s: %w", s.Netns, err)
 		}
 	}
-	if s.Userns {
-		attr.Credential = &syscall.Credential{Uid: s.UID, Gid: s.GID, Groups: []uint32{}}
-		return nil
-	}
 	if err := s.stage(); err != nil {
 		return err
+	}
+	if s.Userns {
+		if attr.Cloneflags&unix.CLONE_NEWPID == 0 {
+			attr.Credential = &syscall.Credential{Uid: s.UID, Gid: s.GID, Groups: []uint32{}}
+		}
+		return nil
 	}
 	// The thread alone: package syscall would change all threads. The order
 	// keeps the right to do the next step.
@@ -65,6 +67,18 @@ func (s Spec) become(attr *syscall.SysProcAttr) error {
 		return fmt.Errorf("setresuid: %w", errno)
 	}
 	return nil
+}
+
+// ownProc is what comes before bubblewrap's command line where it has a pid
+// namespace of its own: it looks its child up in /proc, which must therefore
+// be of that namespace, and only a process in it can mount that. unshare(1)
+// does, takes the user's ids and becomes bubblewrap.
+func (s Spec) ownProc() []string {
+	argv := []string{s.Unshare, "--mount-proc"}
+	if s.Userns {
+		argv = append(argv, "--setgid", fmt.Sprint(s.GID), "--setuid", fmt.Sprint(s.UID))
+	}
+	return append(argv, "--")
 }
 
 // spawn starts bubblewrap from a thread that lives until release is closed:
@@ -93,6 +107,7 @@ func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
 		// starts: when it dies, and it dies with us, the kernel ends the rest
 		// whatever moment that is. Its own --die-with-parent has gaps.
 		attr.Cloneflags = unix.CLONE_NEWPID
+		argv = append(s.ownProc(), argv...)
 	}
 	if s.TTY >= 0 {
 		attr.Setctty, attr.Ctty = true, s.TTY
@@ -107,7 +122,7 @@ func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
 	if err := s.become(attr); err != nil {
 		return nil, errors.Join(err, leave())
 	}
-	p, err := os.StartProcess(s.Program, argv, &os.ProcAttr{Dir: "/", Env: s.Env, Files: files, Sys: attr})
+	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: "/", Env: s.Env, Files: files, Sys: attr})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start bubblewrap: %w", err), leave())
 	}
