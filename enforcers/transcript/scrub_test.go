@@ -383,7 +383,7 @@ func TestHelper(t *testing.T) {
 // Killed at any time, a run leaves every file whole, as it was or as it is to
 // be; the next one completes it and cleans up.
 func TestKilled(t *testing.T) {
-	for i := range 12 {
+	for i := range 6 {
 		dir := t.TempDir()
 		line := `{"t":"at 10.202.0.1"}` + "\n"
 		const files = 20

@@ -76,7 +76,7 @@ func mapped(v *view, start int) int {
 func zeros(v *view, at int) (start int, ok bool) {
 	const longest = len("0000:0000:0000:0000:0000:")
 	i := at
-	for i > 0 && at-i < longest && (v.text[i-1] == '0' || v.text[i-1] == ':') {
+	for i > 0 && at-i < longest && (v.text[i-1] == '0' || v.text[i-1] == ':') && !v.taken.ends[v.raw(i)] {
 		i--
 	}
 	if at-i < 2 || v.text[at-1] != ':' || v.splits(i) {
@@ -109,7 +109,7 @@ func ipv6(v *view, start, end int) bool {
 
 // hexadecimal takes 0aca0001, 0xaca0001, 0x0ACA0001.
 func hexadecimal(v *view, start, end int) (int, bool) {
-	for end-start < 8 && start > 0 && v.text[start-1] == '0' {
+	for end-start < 8 && start > 0 && v.text[start-1] == '0' && !v.taken.ends[v.raw(start)] {
 		start--
 	}
 	full := end-start == 8
