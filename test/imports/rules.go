@@ -98,7 +98,7 @@ func (c *checker) say(at token.Pos, format string, args ...any) {
 }
 
 // external tells whether the file is a test seen from outside its package:
-// those join what production code keeps apart.
+// those, and enforcers' tests, join what production code keeps apart.
 func (c *checker) external() bool { return c.isTest && strings.HasSuffix(c.file.Name.Name, "_test") }
 
 // forTests tells whether a folder holds nothing but help for tests.
@@ -120,12 +120,19 @@ func (c *checker) imported(spec *ast.ImportSpec) {
 	case forTests(rest) && !c.isTest && !forTests(c.folder):
 		c.say(spec.Pos(), "%s is for tests only", rest)
 	case forTests(rest) && c.isTest:
-	case c.external():
+	case c.external(), c.isTest && within(c.folder, "enforcers") && within(rest, "enforcers"):
+	case within(c.folder, "enforcers") && within(rest, enforcer(c.folder)): // a package within the same one
 	case within(c.folder, "enforcers") && within(rest, "enforcers"):
 		c.say(spec.Pos(), "enforcers don't import each other: links are addresses")
 	case !c.may(rest):
 		c.say(spec.Pos(), "%s must not import %s: imports go downward", c.folder, rest)
 	}
+}
+
+// enforcer is the folder of the enforcer that a folder belongs to.
+func enforcer(folder string) string {
+	parts := strings.SplitN(folder, "/", 3)
+	return strings.Join(parts[:min(2, len(parts))], "/")
 }
 
 func (c *checker) may(rest string) bool {
