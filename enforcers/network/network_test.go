@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aicodesit/cordon/enforcers/slot"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/enforcertest"
@@ -165,6 +166,80 @@ func TestRulesDontGrow(t *testing.T) {
 	many := lease("llm", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
 	if none, some := count(nil), count(many); none != some || none == 0 {
 		t.Errorf("%d rules without a session, %d with 20", none, some)
+	}
+}
+
+// What closes the host comes before the slots, and they before their members;
+// the other way round at the end.
+func TestOrder(t *testing.T) {
+	var all []reconciler.Resource
+	for _, e := range []reconciler.Enforcer{&Enforcer{families: families(false)}, slot.New(slot.Options{})} {
+		got, err := e.Desired(sets()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, got...)
+	}
+	for name, c := range map[string]struct {
+		desired, live []reconciler.Resource
+		ranks         []string
+	}{
+		"made":    {all, nil, []string{"set", "chain", "hook", "slot", "member"}},
+		"removed": {nil, all, []string{"member", "slot", "hook", "chain", "set"}},
+	} {
+		changes, err := reconciler.Diff(c.desired, c.live)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := map[string]int{}
+		for i, ch := range changes {
+			last[kindOf(ch.Addr())] = i
+		}
+		for i, ch := range changes {
+			rank := slices.Index(c.ranks, kindOf(ch.Addr()))
+			if rank > 0 && i < last[c.ranks[rank-1]] && kindOf(ch.Addr()) == "slot" {
+				t.Errorf("%s: %s comes before the last %s", name, ch.Addr(), c.ranks[rank-1])
+			}
+		}
+		if len(last) < len(c.ranks) {
+			t.Errorf("%s: kinds %v", name, last)
+		}
+		if name == "removed" && last["slot"] > slices.IndexFunc(changes, func(ch reconciler.Change) bool { return kindOf(ch.Addr()) == "hook" }) {
+			t.Errorf("a hook goes before a slot:\n%s", enforcertest.Describe(changes))
+		}
+	}
+}
+
+func kindOf(a reconciler.Addr) string {
+	parts := strings.Split(string(a), ".")
+	if parts[0] == slot.Name {
+		return slot.Name
+	}
+	return parts[1]
+}
+
+// What was read from a file is applied as what was read from the host.
+func TestRecorded(t *testing.T) {
+	e := &Enforcer{families: families(false)}
+	all, err := e.Desired(sets()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		rec, err := reconciler.Record(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := decode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(back) != fmt.Sprint(r) || fmt.Sprint(back.Needs()) != fmt.Sprint(r.Needs()) {
+			t.Errorf("%v became %v", r, back)
+		}
+	}
+	if _, err := decode(reconciler.Recorded{Address: "network.other.x"}); err == nil {
+		t.Error("an unknown kind is decoded")
 	}
 }
 

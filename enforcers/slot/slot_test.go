@@ -74,6 +74,25 @@ func TestDesired(t *testing.T) {
 	}
 }
 
+// What was read from a file is applied as what was read from the host.
+func TestRecorded(t *testing.T) {
+	s := desired(sets()[0].Networks[1], 3)
+	rec, err := reconciler.Record(s)
+	must(t, err)
+	back, err := decode(rec)
+	must(t, err)
+	if fmt.Sprint(back) != fmt.Sprint(s) || back.Addr() != s.Addr() {
+		t.Errorf("%v became %v", s, back)
+	}
+	f := newFake()
+	e := &Enforcer{kernel: f, log: quiet}
+	must(t, e.Apply(context.Background(), reconciler.Change{After: rec}))
+	must(t, e.Apply(context.Background(), reconciler.Change{Before: rec}))
+	if len(f.ends)+len(f.spaces) > 0 {
+		t.Errorf("left: %v %v", f.ends, f.spaces)
+	}
+}
+
 func TestOnFake(t *testing.T) {
 	f := newFake()
 	first := func() *link { return f.ends["c-llm.0"] }
