@@ -18,13 +18,14 @@ const bodyPatience = 2 * time.Minute
 type body struct {
 	gate *gate
 
-	mu   sync.Mutex
-	data []byte
-	held int64
+	mu      sync.Mutex
+	data    []byte
+	held    int64
+	readers []*bodyReader
 }
 
 // readBody takes the whole body in, at most the declared size.
-func readBody(w http.ResponseWriter, r *http.Request, g *gate) (*body, *refusal) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*body, *refusal) {
 	b := &body{gate: g}
 	limit := g.all.limit.Body
 	if r.ContentLength > limit {
@@ -33,26 +34,66 @@ func readBody(w http.ResponseWriter, r *http.Request, g *gate) (*body, *refusal)
 	if r.ContentLength == 0 {
 		return b, nil
 	}
-	rc := http.NewResponseController(w)
-	if err := rc.SetReadDeadline(time.Now().Add(bodyPatience)); err != nil {
-		return nil, malformed("the connection is gone")
+	done := s.reads.begin(w)
+	bad := b.fill(r.Body, r.ContentLength, limit)
+	if !done() && bad == nil {
+		bad = malformed("the connection is gone")
 	}
-	if bad := b.fill(r.Body, r.ContentLength, limit); bad != nil {
+	if bad != nil {
 		b.drop()
 		return nil, bad
-	}
-	// A deadline that is left would end the request while it is answered.
-	if err := rc.SetReadDeadline(time.Time{}); err != nil {
-		b.drop()
-		return nil, malformed("the connection is gone")
 	}
 	return b, nil
 }
 
+// reads are the bodies being read. One look at all of them now and then is
+// cheaper than a timer for each.
+type reads struct {
+	mu   sync.Mutex
+	last int64
+	open map[int64]*read
+}
+
+type read struct {
+	since time.Time
+	conn  *http.ResponseController
+	late  bool
+}
+
+// begin notes that a body is read; done tells whether it was in time.
+func (r *reads) begin(w http.ResponseWriter) (done func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	id, one := r.last, &read{since: time.Now(), conn: http.NewResponseController(w)}
+	if r.open == nil {
+		r.open = map[int64]*read{}
+	}
+	r.open[id] = one
+	return func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.open, id)
+		return !one.late
+	}
+}
+
+// end cuts off those that began before the time.
+func (r *reads) end(before time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.open {
+		if one.since.Before(before) {
+			one.late = true
+			_ = one.conn.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
 // fill reads in until the end; length is -1 when it was not announced. Memory
-// is taken as bytes come, not as they are announced.
+// is taken as bytes come, not as they are announced, but for the first of them.
 func (b *body) fill(in io.Reader, length, limit int64) *refusal {
-	for size := int64(64 << 10); ; size *= 2 {
+	for size := int64(256 << 10); ; size *= 2 {
 		if length >= 0 {
 			size = min(size, length)
 		}
@@ -109,18 +150,25 @@ func (b *body) bytes() []byte {
 	return b.data
 }
 
-// drop gives the memory back. What a reader of it still has stays with the
-// reader, who is about to be done.
+// drop takes the body away from all who read it, and gives its memory back.
 func (b *body) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.data = nil
+	for _, r := range b.readers {
+		_ = r.Close()
+	}
 	b.gate.release(b.held)
-	b.held = 0
+	b.data, b.readers, b.held = nil, nil, 0
 }
 
-// reader reads the body for one upstream. It lets go of it at the end.
-func (b *body) reader() io.ReadCloser { return &bodyReader{data: b.bytes()} }
+// reader reads the body for one upstream.
+func (b *body) reader() io.ReadCloser {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &bodyReader{data: b.data}
+	b.readers = append(b.readers, r)
+	return r
+}
 
 type bodyReader struct {
 	mu   sync.Mutex // the transport may close it while it reads

@@ -17,6 +17,14 @@ var (
 	errExpired = errors.New("the session's token expired")
 )
 
+// ended is why a session's requests end.
+func ended(alive context.Context) error {
+	if context.Cause(alive) == errExpired {
+		return errExpired
+	}
+	return errEnded
+}
+
 func remote(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -28,11 +36,9 @@ func remote(r *http.Request) netip.Addr {
 // forward sends the order to the first upstream that takes it and passes the
 // answer on. most is what was reserved; used is set to what is charged.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, o *order, most usage, used *usage) *refusal {
-	ctx, cancel := context.WithDeadlineCause(r.Context(), x.session.Token.Expires, errExpired)
-	defer cancel()
-	ctx, end := context.WithCancelCause(ctx)
+	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
-	defer context.AfterFunc(x.session.Alive, func() { end(errEnded) })()
+	defer context.AfterFunc(x.session.Alive, func() { end(ended(x.session.Alive)) })()
 
 	resp, secrets, bad := s.try(ctx, r, x, o)
 	if bad != nil {

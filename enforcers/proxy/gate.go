@@ -45,7 +45,7 @@ func (g *gates) of(s Session) *gate {
 	if have := g.open[key]; have != nil {
 		return have
 	}
-	made := &gate{all: g, times: make([]time.Time, g.limit.RequestsPerMinute)}
+	made := &gate{all: g}
 	g.open[key] = made
 	context.AfterFunc(s.Alive, func() {
 		g.mu.Lock()
@@ -60,8 +60,7 @@ type gate struct {
 	all *gates
 
 	mu     sync.Mutex
-	times  []time.Time // when the last requests came, a ring
-	next   int         // the oldest of times
+	times  []int64 // when the requests of the last minute came, in nanoseconds since 1970, if there is a rate
 	active int
 	memory int64
 }
@@ -71,17 +70,16 @@ func (g *gate) enter(now time.Time) (leave func(), bad *refusal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	limit := g.all.limit
-	if len(g.times) > 0 {
-		if wait := g.times[g.next].Add(rateWindow).Sub(now); wait > 0 {
+	if limit.RequestsPerMinute > 0 {
+		if wait := g.wait(now, limit.RequestsPerMinute); wait > 0 {
 			return nil, tooMany("rate", fmt.Sprintf("more than %d requests in a minute", limit.RequestsPerMinute), wait)
 		}
 	}
 	if limit.Concurrent > 0 && g.active >= limit.Concurrent {
 		return nil, tooMany("concurrent", fmt.Sprintf("more than %d requests at a time", limit.Concurrent), time.Second)
 	}
-	if len(g.times) > 0 {
-		g.times[g.next] = now
-		g.next = (g.next + 1) % len(g.times)
+	if limit.RequestsPerMinute > 0 {
+		g.times = append(g.times, now.UnixNano())
 	}
 	g.active++
 	return func() {
@@ -89,6 +87,18 @@ func (g *gate) enter(now time.Time) (leave func(), bad *refusal) {
 		defer g.mu.Unlock()
 		g.active--
 	}, nil
+}
+
+// wait is how long it takes until there are fewer than most in a minute.
+func (g *gate) wait(now time.Time, most int) time.Duration {
+	past := now.Add(-rateWindow).UnixNano()
+	for len(g.times) > 0 && g.times[0] <= past {
+		g.times = g.times[1:]
+	}
+	if len(g.times) < most {
+		return 0
+	}
+	return time.Duration(g.times[0] - past)
 }
 
 // hold takes memory for bodies, of which a session may have a quarter, or

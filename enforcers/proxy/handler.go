@@ -64,7 +64,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) *re
 		return bad
 	}
 	defer leave()
-	body, bad := readBody(w, r, gate)
+	body, bad := s.readBody(w, r, gate)
 	if bad != nil {
 		return bad
 	}

@@ -46,7 +46,7 @@ type known struct {
 	Session
 	dir   string
 	addr  netip.Addr
-	lock  *os.File
+	lock  int // descriptor of the file that the session's process holds locked
 	lease identity
 	token identity
 	end   context.CancelFunc
@@ -227,7 +227,7 @@ func (l *Live) drop(id string) {
 	}
 	delete(l.known, id)
 	k.end()
-	_ = k.lock.Close()
+	_ = unix.Close(k.lock)
 }
 
 // index makes byAddr anew. An address that two sessions claim is nobody's.
@@ -262,14 +262,19 @@ func (l *Live) open(dir string) (*known, error) {
 	if k.Token, err = ReadToken(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if k.lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDONLY|unix.O_NOFOLLOW, 0); err != nil {
-		return nil, err
+	// Not an os.File: asking that for its descriptor takes system calls.
+	if k.lock, err = unix.Open(filepath.Join(dir, "lock"), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir, "lock"), Err: err}
 	}
 	if !k.lives() {
-		_ = k.lock.Close()
+		_ = unix.Close(k.lock)
 		return nil, errors.New("nobody runs it")
 	}
-	k.Alive, k.end = context.WithCancel(context.Background())
+	if k.Token.Hash == "" {
+		k.Alive, k.end = context.WithCancel(context.Background())
+		return k, nil
+	}
+	k.Alive, k.end = context.WithDeadlineCause(context.Background(), k.Token.Expires, errExpired)
 	return k, nil
 }
 
@@ -285,12 +290,12 @@ func (l *Live) address(lease specs.Lease) (netip.Addr, error) {
 // lives tells whether the process that runs the session holds its lock.
 func (k *known) lives() bool {
 	for {
-		switch unix.Flock(int(k.lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) {
+		switch unix.Flock(k.lock, unix.LOCK_SH|unix.LOCK_NB) {
 		case unix.EWOULDBLOCK:
 			return true
 		case unix.EINTR:
 		case nil: // it was free: let go of it again
-			_ = unix.Flock(int(k.lock.Fd()), unix.LOCK_UN)
+			_ = unix.Flock(k.lock, unix.LOCK_UN)
 			return false
 		default:
 			return false

@@ -54,6 +54,7 @@ type Server struct {
 	audit    *slog.Logger
 	http     http.RoundTripper
 	buffers  sync.Pool // of *[]byte
+	reads    reads
 }
 
 // Bounds of connections.
@@ -135,10 +136,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 		DisableGeneralOptionsHandler: true,
 	}
-	saved := make(chan struct{})
-	saving, stop := context.WithCancel(context.Background())
-	go func() { defer close(saved); s.keep(saving) }()
-	defer func() { stop(); <-saved }()
+	kept := make(chan struct{})
+	keeping, stop := context.WithCancel(context.Background())
+	go func() { defer close(kept); s.keep(keeping) }()
+	defer func() { stop(); <-kept }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(&stricthttp.Listener{Listener: l, PerAddress: perAddress}) }()
 	select {
@@ -155,11 +156,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// keep writes the ledger down now and then until ctx ends, and once more.
+// keep writes the ledger down and ends slow bodies, now and then until ctx
+// ends, and once more.
 func (s *Server) keep(ctx context.Context) {
-	if s.state == "" {
-		return
-	}
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	for done := false; !done; {
@@ -167,6 +166,10 @@ func (s *Server) keep(ctx context.Context) {
 		case <-ctx.Done():
 			done = true
 		case <-tick.C:
+		}
+		s.reads.end(time.Now().Add(-bodyPatience))
+		if s.state == "" {
+			continue
 		}
 		if err := s.ledger.save(s.state); err != nil {
 			s.log.Error("budgets are not kept", "proxy", s.spec.Name, "error", err)

@@ -12,8 +12,8 @@ type Session struct {
 	Lease specs.Lease
 	Token Token // the zero Token when it has none
 
-	// Alive ends when the session does, and when its token is revoked or
-	// replaced.
+	// Alive ends when the session does, and when its token is revoked,
+	// replaced or expires.
 	Alive context.Context
 }
 

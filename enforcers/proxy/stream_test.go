@@ -148,6 +148,9 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 	r.sessions.mu.Lock()
 	for a, s := range r.sessions.m {
 		s.Token.Expires = time.Now().Add(300 * time.Millisecond)
+		alive, end := context.WithDeadlineCause(s.Alive, s.Token.Expires, errExpired)
+		defer end()
+		s.Alive = alive
 		r.sessions.m[a] = s
 	}
 	r.sessions.mu.Unlock()

@@ -1,6 +1,8 @@
 package secret
 
 import (
+	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -11,8 +13,9 @@ import (
 const defaultTTL = 5 * time.Minute
 
 // Cache is a Reader that asks commands and Vaults again only after the
-// secret's TTL. Files, variables and credentials are read each time, so that
-// a change counts at once. Its methods may be called at the same time.
+// secret's TTL, and reads files again when they changed, which it sees at each
+// Read. Variables and credentials are read each time. Its methods may be
+// called at the same time.
 type Cache struct {
 	reader Reader
 	now    func() time.Time
@@ -24,7 +27,8 @@ type Cache struct {
 type entry struct {
 	mu    sync.Mutex // held while it is fetched: one fetch at a time, and others' secrets don't wait
 	value string
-	until time.Time
+	until time.Time   // of a command and a Vault
+	file  os.FileInfo // what the value was read from
 }
 
 // NewCache returns an empty Cache of secrets.
@@ -35,12 +39,15 @@ func NewCache(secrets []specs.Secret) *Cache {
 // Read is [Reader.Read].
 func (c *Cache) Read(name string) (string, error) {
 	s := specs.Find(c.reader.Secrets, name)
-	if s == nil || len(s.Command) == 0 && s.Vault == nil {
+	if s == nil || s.Env != "" || s.Systemd != "" {
 		return c.reader.Read(name)
 	}
 	e := c.entry(name)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if s.File != "" {
+		return c.file(s, e)
+	}
 	if c.now().Before(e.until) {
 		return e.value, nil
 	}
@@ -53,6 +60,26 @@ func (c *Cache) Read(name string) (string, error) {
 		ttl = defaultTTL
 	}
 	e.value, e.until = value, c.now().Add(ttl)
+	return value, nil
+}
+
+// file reads a file that changed. One that changed within the last moments is
+// read anyway: its next change may bear the same time.
+func (c *Cache) file(s *specs.Secret, e *entry) (string, error) {
+	now, err := os.Stat(s.File)
+	if err != nil {
+		return "", fmt.Errorf("secret.%s: %w", s.Name, err)
+	}
+	settled := c.now().Sub(now.ModTime()) > time.Second
+	if settled && e.file != nil && os.SameFile(e.file, now) && e.file.ModTime().Equal(now.ModTime()) && e.file.Size() == now.Size() {
+		return e.value, nil
+	}
+	e.file = nil
+	value, err := c.reader.Read(s.Name)
+	if err != nil {
+		return "", err
+	}
+	e.value, e.file = value, now
 	return value, nil
 }
 

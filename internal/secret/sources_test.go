@@ -130,7 +130,47 @@ func TestCache(t *testing.T) {
 	want("2")
 	c.Forget("cmd")
 	want("3")
-	if v, err := c.Read("file"); v != "x\nx\nx" || err != nil {
-		t.Errorf("a file is read each time: %q, %v", v, err)
+}
+
+// A file is read again when it changed, in place or by a rename, and not otherwise.
+func TestCacheOfFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	old := time.Now().Add(-time.Hour)
+	write := func(to, value string, at time.Time) {
+		t.Helper()
+		if err := os.WriteFile(to, []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(to, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := NewCache([]specs.Secret{{Name: "key", File: path}})
+	want := func(value string) {
+		t.Helper()
+		if v, err := c.Read("key"); v != value || err != nil {
+			t.Errorf("got %q, %v, want %q", v, err, value)
+		}
+	}
+	write(path, "one", old)
+	want("one")
+	write(path, "two", old.Add(time.Second))
+	want("two")
+	write(path, "six", old.Add(time.Second)) // as if nothing had changed: it is not read
+	want("two")
+	write(path+".new", "ten", old.Add(time.Second))
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	want("ten")
+	for _, v := range []string{"now", "new"} { // within one tick of the clock
+		write(path, v, time.Now())
+		want(v)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read("key"); err == nil {
+		t.Error("a file that is gone is read")
 	}
 }

@@ -88,8 +88,12 @@ func (c *client) first(body string) (time.Duration, error) {
 }
 
 // flood does requests from so many connections for a time and returns how
-// long one took of it.
-func (p *peer) flood(connections int, d time.Duration) (time.Duration, error) {
+// long one took of it, and how much processor time of the peer.
+func (p *peer) flood(connections int, d time.Duration) (per, cpu time.Duration, err error) {
+	before, err := p.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
 	var wait sync.WaitGroup
 	var count atomic.Int64
 	errs := make(chan error, connections)
@@ -113,38 +117,43 @@ func (p *peer) flood(connections int, d time.Duration) (time.Duration, error) {
 	}
 	wait.Wait()
 	took := time.Since(begin)
+	after, err := p.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
 	select {
 	case err := <-errs:
-		return 0, err
+		return 0, 0, err
 	default:
 	}
-	if count.Load() == 0 {
-		return 0, errors.New("no request was answered")
+	n := time.Duration(count.Load())
+	if n == 0 {
+		return 0, 0, errors.New("no request was answered")
 	}
-	return took / time.Duration(count.Load()), nil
+	return took / n, (after - before) / n, nil
 }
 
 // idle opens so many streams that say nothing more and returns by how much
-// the peer's resident memory grew.
-func (p *peer) idle(streams int) (int64, error) {
+// the peer's resident memory grew, and to what.
+func (p *peer) idle(streams int) (grown, whole int64, err error) {
 	before, err := p.resident()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for i := range streams {
 		c, err := dialFrom(p, i%slots)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		defer c.close()
 		resp, err := c.send(idling)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if _, err := io.ReadFull(resp.Body, make([]byte, 16)); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	after, err := p.resident()
-	return after - before, err
+	return after - before, after, err
 }

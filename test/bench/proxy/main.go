@@ -145,31 +145,35 @@ func firstEvent(s *stage, rounds int) (bool, error) {
 
 func throughput(s *stage, rounds int) (bool, error) {
 	rates := map[string][]time.Duration{} // time for a request, so that the median is of the same kind
+	cpu := map[string][]time.Duration{}
 	for range max(rounds/3, 3) {
 		for _, p := range s.peers {
-			per, err := p.flood(32, time.Second)
+			per, used, err := p.flood(32, time.Second)
 			if err != nil {
 				return false, fmt.Errorf("%s: %w", p.name, err)
 			}
-			rates[p.name] = append(rates[p.name], per)
+			rates[p.name], cpu[p.name] = append(rates[p.name], per), append(cpu[p.name], used)
 		}
 	}
 	rate := func(name string) float64 { return float64(time.Second) / float64(median(rates[name])) }
 	ratio := rate("cordon") / rate("nginx")
+	nginx, ours := median(cpu["nginx"]), median(cpu["cordon"])
+	say(true, "processor time", "%.2f× nginx's (of a request: nginx %v, cordon %v)", float64(ours)/float64(nginx), us(nginx), us(ours))
 	return say(ratio >= 0.6, "throughput", "%.2f× nginx's (requests a second: upstream %.0f, nginx %.0f, cordon %.0f)", ratio, rate("direct"), rate("nginx"), rate("cordon")), nil
 }
 
 func idleStreams(s *stage, _ int) (bool, error) {
-	grown := map[string]int64{}
+	grown, whole := map[string]int64{}, map[string]int64{}
 	for _, p := range s.peers {
 		if p.name == "direct" {
 			continue
 		}
 		var err error
-		if grown[p.name], err = p.idle(1000); err != nil {
+		if grown[p.name], whole[p.name], err = p.idle(1000); err != nil {
 			return false, fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	mb := func(name string) float64 { return float64(grown[name]) / 1e6 }
-	return say(mb("cordon") < 100, "idle streams", "%.1f MB for 1,000, after requests of 80 kB (nginx %.1f MB)", mb("cordon"), mb("nginx")), nil
+	const mb = 1e6
+	ours := float64(whole["cordon"]) / mb // what it grew by is less: it had the memory from before
+	return say(ours < 100, "idle streams", "%.1f MB is all of cordon with 1,000, after requests of 80 kB (nginx %.1f MB, more by %.1f)", ours, float64(whole["nginx"])/mb, float64(grown["nginx"])/mb), nil
 }

@@ -178,6 +178,34 @@ func children(pid int) ([]int, error) {
 	return pids, nil
 }
 
+// cpu is how much processor time the peer's processes have had.
+func (p *peer) cpu() (time.Duration, error) {
+	if p.pids == nil {
+		return 0, nil
+	}
+	pids, err := p.pids()
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, err
+		}
+		_, rest, _ := strings.Cut(string(b), ") ")
+		fields := strings.Fields(rest)
+		for _, ticks := range fields[11:13] { // utime and stime, see proc(5): hundredths of a second
+			n, err := strconv.ParseInt(ticks, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += time.Duration(n) * time.Second / 100
+		}
+	}
+	return sum, nil
+}
+
 // resident is how much memory the peer's processes have, in bytes.
 func (p *peer) resident() (int64, error) {
 	pids, err := p.pids()
