@@ -139,7 +139,7 @@ func TestFailsClosed(t *testing.T) {
 // Without swap on the host, a kernel that doesn't account for it is no hole.
 func TestNoSwapAccounting(t *testing.T) {
 	if swapInUse() {
-		t.Skip("this host has swap")
+		kerneltest.Missing(t, "a host without swap")
 	}
 	f := newFake(v2())
 	f.noSwap = true

@@ -46,15 +46,18 @@ func (*linux) remove(hs []hierarchy, group string) error {
 // until none is left.
 func kill(hs []hierarchy, group string) error {
 	for _, h := range hs {
-		dir := filepath.Join(h.path, group)
-		switch err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); {
-		case err == nil || gone(err) || errors.Is(err, os.ErrPermission):
-			// Kernels before 5.14 and all of v1 have no such file, and it
-			// can't be made.
-		default:
+		err := os.WriteFile(filepath.Join(h.path, group, "cgroup.kill"), []byte("1"), 0)
+		// Kernels before 5.14 and all of v1 have no such file, and it can't be
+		// made.
+		if err != nil && !gone(err) && !errors.Is(err, os.ErrPermission) {
 			return err
 		}
 	}
+	return killEach(hs, group)
+}
+
+// killEach kills one process after the other.
+func killEach(hs []hierarchy, group string) error {
 	pause := 20 * time.Microsecond
 	for deadline := time.Now().Add(killTimeout); ; {
 		list, err := procs(hs, group)

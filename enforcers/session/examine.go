@@ -51,7 +51,7 @@ const fixedIn = "0.12.0"
 
 // Examine implements [reconciler.Examiner].
 func (e *Enforcer) Examine(ctx context.Context) []reconciler.Finding {
-	return []reconciler.Finding{bubblewrap(ctx), userns(), yama()}
+	return []reconciler.Finding{bubblewrap(ctx), helpers(), userns(), yama()}
 }
 
 func bubblewrap(ctx context.Context) reconciler.Finding {
@@ -71,6 +71,18 @@ func bubblewrap(ctx context.Context) reconciler.Finding {
 	if less(version, fixedIn) {
 		f.Text += ": below " + fixedIn + ", so whether it carries the fix for CVE-2026-87766 is not known from its version. " +
 			"Sessions are not exposed to it: every mount point is made before, in a read-only tree, and what was mounted is verified before the command runs"
+	}
+	return f
+}
+
+// helpers is what a start needs besides bubblewrap.
+func helpers() reconciler.Finding {
+	f := reconciler.Finding{Subject: "session start", Status: reconciler.OK, Text: "unshare(1) and /proc/PID/task/TID/children are there"}
+	if _, err := lookup("unshare"); err != nil {
+		f.Status, f.Text, f.Remedy = reconciler.Fail, err.Error(), "install the package util-linux (2.34 or later)"
+	}
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		f.Status, f.Text, f.Remedy = reconciler.Fail, err.Error(), "use a kernel with CONFIG_PROC_CHILDREN"
 	}
 	return f
 }

@@ -298,6 +298,38 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// A key that means a signal is the command's matter alone, when it makes no
+// process groups of its own.
+func TestTerminalSignal(t *testing.T) {
+	modes(t, func(t *testing.T, s *stand) {
+		cmd := s.command(sh("box", "trap 'echo caught; exit 4' INT; echo ready; while :; do sleep 0.05; done"))
+		far, err := pty.Start(cmd)
+		must(t, err)
+		defer far.Close()
+		lines := bufio.NewReader(far)
+		for _, want := range []string{"ready", "caught"} {
+			for {
+				l, err := lines.ReadString('\n')
+				if err != nil {
+					_ = cmd.Process.Kill()
+					t.Fatalf("no %q: %v", want, err)
+				}
+				if strings.Contains(l, want) {
+					break
+				}
+			}
+			if want == "ready" {
+				_, err := io.WriteString(far, "\x03")
+				must(t, err)
+			}
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 4 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
 func TestNetwork(t *testing.T) {
 	modes(t, func(t *testing.T, s *stand) {
 		c := s.start(sh("net", "grep -c : /proc/net/dev; cat /etc/hosts | grep proxy; echo ready; sleep 66"))

@@ -161,6 +161,17 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// A sandbox that shares the host's pid namespace.
+func TestNoPidNamespace(t *testing.T) {
+	modes(t, func(t *testing.T, userns bool) {
+		s := spec(t, "sh", "-c", "id -u; id -g; exit 4")
+		s.Userns, s.Namespaces = userns, nil
+		if out, code := run(t, s); out != "54321\n54322\n" || code != 4 {
+			t.Errorf("%d, %q", code, out)
+		}
+	})
+}
+
 func TestLookup(t *testing.T) {
 	for command, want := range map[string]int{
 		"nothing-here": 127, "/usr/nothing": 127, "./sh": 127, "/etc/passwd": 126, "/usr": 126, "usr/bin/true": 127,

@@ -75,6 +75,9 @@ func (p *Process) settled(ctx context.Context) error {
 }
 
 func (p *Process) openRoot(path string) error {
+	if p.root != nil {
+		return nil
+	}
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
