@@ -46,7 +46,10 @@ func FuzzLoad(f *testing.F) {
 		if _, err := diags.MarshalJSON(); err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range diags {
+		for i, d := range diags {
+			if i == len(diags)-1 && strings.HasSuffix(d.Summary, " more errors") {
+				continue // of no place
+			}
 			if r := d.Range; r.Byte < 0 || r.Byte > len(src) || r.File != "f.hcl" || d.Summary == "" {
 				t.Errorf("%+v", d)
 			}

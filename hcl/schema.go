@@ -150,10 +150,12 @@ func isReferable(kind string) bool {
 // checkBody reports what in body s does not know and what it needs and is
 // not there. what names the block in messages.
 func checkBody(body *hclsyntax.Body, s *schema, what string, header hcllib.Range, r *reporter) {
+	var meant []string // by names that are not known
 	for _, a := range sortedAttributes(body) {
 		if slices.Contains(s.needs, a.Name) || slices.Contains(s.may, a.Name) {
 			continue
 		}
+		meant = append(meant, suggest(a.Name, s.attributes()))
 		detail := didYouMean(a.Name, s.attributes())
 		if s.inner(a.Name) != nil {
 			detail = fmt.Sprintf("%s is a block: write %s { … }, without the equals sign.", a.Name, a.Name)
@@ -161,7 +163,7 @@ func checkBody(body *hclsyntax.Body, s *schema, what string, header hcllib.Range
 		r.error(a.NameRange, fmt.Sprintf("unknown attribute %q in %s", a.Name, what), detail)
 	}
 	for _, name := range s.needs {
-		if body.Attributes[name] == nil {
+		if body.Attributes[name] == nil && !slices.Contains(meant, name) {
 			r.error(header, fmt.Sprintf("%s lacks %s", what, name), fmt.Sprintf("The attribute %q must be given.", name))
 		}
 	}
