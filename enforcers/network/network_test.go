@@ -1,6 +1,8 @@
 package network
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -299,5 +301,51 @@ func TestOnFake(t *testing.T) {
 	})
 	if f.forward != "0" || f.was != nil {
 		t.Errorf("forwarding is left at %s", f.forward)
+	}
+}
+
+// blind is a firewall of which one part can't be read.
+type blind struct {
+	*fake
+	what string
+}
+
+var errBlind = errors.New("can't see")
+
+func (b blind) save(ctx context.Context, family string) (string, error) {
+	text, err := b.fake.save(ctx, family)
+	switch b.what {
+	case family:
+		return text, errBlind
+	case family + " cut off":
+		return text[:len(text)/2], nil
+	}
+	return text, err
+}
+
+func (b blind) sets(ctx context.Context, name string) ([]set, error) {
+	if b.what == "sets" {
+		return nil, errBlind
+	}
+	return b.fake.sets(ctx, name)
+}
+
+func (b blind) forwarding(ctx context.Context) (string, bool, error) {
+	if b.what == "forwarding" {
+		return "", false, errBlind
+	}
+	return b.fake.forwarding(ctx)
+}
+
+// A Read that could not see everything is an error, never a shorter list.
+func TestReadIsWhole(t *testing.T) {
+	f := newFake()
+	e := &Enforcer{kernel: f, log: quiet, families: families(false)}
+	apply(t, e, sets()[0])
+	for _, what := range []string{v4, v6, "ipv4 cut off", "ipv6 cut off", "sets", "forwarding"} {
+		e.kernel = blind{f, what}
+		if got, err := e.Read(context.Background()); err == nil {
+			t.Errorf("%s: %d resources and no error", what, len(got))
+		}
 	}
 }

@@ -3,11 +3,14 @@ package slot
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/aicodesit/cordon/specs"
 )
@@ -188,5 +191,61 @@ func TestInsideUnexpected(t *testing.T) {
 	in.files["route"] += "eth0 zz\n"
 	if err := new(Slot).addInside(in); err == nil || !strings.Contains(err.Error(), "unexpected") {
 		t.Errorf("a line that is no route: %v", err)
+	}
+}
+
+// blind is a host of which one part can't be read.
+type blind struct {
+	*fake
+	what string
+}
+
+var errBlind = errors.New("can't see")
+
+func (b blind) links(ctx context.Context) ([]link, error) {
+	if b.what == "links" {
+		return nil, errBlind
+	}
+	return b.fake.links(ctx)
+}
+
+func (b blind) pins(ctx context.Context) ([]string, error) {
+	if b.what == "pins" {
+		return nil, errBlind
+	}
+	return b.fake.pins(ctx)
+}
+
+func (b blind) insides(ctx context.Context, pins []string) ([]inside, error) {
+	if b.what == "insides" {
+		return nil, errBlind
+	}
+	return b.fake.insides(ctx, pins)
+}
+
+// A Read that could not see everything is an error, never a shorter list.
+func TestReadIsWhole(t *testing.T) {
+	for _, what := range []string{"links", "pins", "insides"} {
+		e := &Enforcer{kernel: blind{newFake(), what}, log: quiet}
+		if got, err := e.Read(context.Background()); !errors.Is(err, errBlind) {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+}
+
+func TestDumpAgain(t *testing.T) {
+	left := 3
+	got, err := dump(context.Background(), func() ([]int, error) {
+		if left--; left > 0 {
+			return []int{1}, netlink.ErrDumpInterrupted
+		}
+		return []int{1, 2}, nil
+	})
+	if err != nil || len(got) != 2 {
+		t.Errorf("interrupted twice: %v, %v", got, err)
+	}
+	got, err = dump(context.Background(), func() ([]int, error) { return []int{1}, netlink.ErrDumpInterrupted })
+	if err == nil || got != nil {
+		t.Errorf("always interrupted: %v, %v", got, err)
 	}
 }
