@@ -67,7 +67,7 @@ type Proxy struct {
 	Port     int               `json:"port"` // TCP, 1 to 65535
 	Upstream string            `json:"upstream"`
 	Inject   map[string]string `json:"inject,omitempty"` // header → name of a secret
-	Paths    []string          `json:"paths,omitempty"` // of Upstream, see [Upstream.Paths]
+	Paths    []string          `json:"paths,omitempty"`  // of Upstream, see [Upstream.Paths]
 	Token    *Token            `json:"token,omitempty"`
 	Limit    *ProxyLimit       `json:"limit,omitempty"`
 
