@@ -258,6 +258,8 @@ func TestOtherRelations(t *testing.T) {
 CREATE SCHEMA deed AUTHORIZATION app; SET ROLE app;
 CREATE TABLE deed.rows (id serial, user_id text, v int DEFAULT 0);
 INSERT INTO deed.rows (user_id) VALUES ('alice'), ('mallory');
+CREATE TABLE deed.free (user_id text UNIQUE, v int);
+INSERT INTO deed.free VALUES ('alice', 1), ('mallory', 2);
 CREATE VIEW deed.owners_view AS SELECT * FROM deed.rows;
 CREATE VIEW deed.plain_view WITH (security_invoker) AS SELECT * FROM deed.rows;
 CREATE VIEW deed.named_view WITH (security_invoker) AS SELECT * FROM deed.rows;
@@ -300,6 +302,11 @@ RESET ROLE;`)
 		{"SELECT nextval('deed.rows_id_seq') * 0", alice, 0},
 		{"SELECT nextval('deed.rows_id_seq')", anon, -1},
 		{"SELECT setval('deed.rows_id_seq', 1)", alice, -1},
+		{"WITH u AS (UPDATE deed.free SET v = 3 RETURNING 1) SELECT count(*) FROM u", alice, 1},
+		{"UPDATE deed.free SET user_id = 'nemo'", alice, -1}, // nothing is given away,
+		{"UPDATE deed.free SET user_id = NULL", alice, -1},   // nor to nobody
+		{"INSERT INTO deed.free VALUES ('mallory', 3) ON CONFLICT (user_id) DO UPDATE SET v = 3", alice, -1},
+		{"SELECT count(*) FROM deed.free", anon, -1},
 		{"TRUNCATE deed.rows", service, -1},
 		{"CREATE TABLE deed.mine (x int)", service, -1},
 		{"CREATE TABLE other.mine (x int)", service, -1},
