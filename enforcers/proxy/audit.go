@@ -70,10 +70,19 @@ func (x *exchange) log(ctx context.Context, audit *slog.Logger, proxy string) {
 type metrics struct {
 	requests *prometheus.CounterVec // status
 	refused  *prometheus.CounterVec // reason
-	tokens   *prometheus.CounterVec // kind
+	tokens   tokenCounters
 	failures *prometheus.CounterVec // upstream
 	active   prometheus.Gauge
 	first    prometheus.Histogram
+}
+
+type tokenCounters struct{ input, cacheRead, cacheWrite, output prometheus.Counter }
+
+func (t tokenCounters) add(u usage) {
+	t.input.Add(float64(u.Input))
+	t.cacheRead.Add(float64(u.CacheRead))
+	t.cacheWrite.Add(float64(u.CacheWrite + u.CacheWriteLong))
+	t.output.Add(float64(u.Output))
 }
 
 func newMetrics(proxy string, registry prometheus.Registerer) (*metrics, error) {
@@ -84,7 +93,6 @@ func newMetrics(proxy string, registry prometheus.Registerer) (*metrics, error) 
 	m := &metrics{
 		requests: counter("requests_total", "Requests answered, by status.", "status"),
 		refused:  counter("refused_total", "Requests refused or cut by the proxy, by reason.", "reason"),
-		tokens:   counter("tokens_total", "Tokens charged, by kind.", "kind"),
 		failures: counter("upstream_failures_total", "Tries that an upstream failed, by upstream.", "upstream"),
 		active:   prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cordon", Subsystem: "proxy", Name: "active_requests", Help: "Requests being answered.", ConstLabels: labels}),
 		first: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -92,10 +100,13 @@ func newMetrics(proxy string, registry prometheus.Registerer) (*metrics, error) 
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
 		}),
 	}
+	tokens := counter("tokens_total", "Tokens charged, by kind.", "kind")
+	kind := func(name string) prometheus.Counter { return tokens.WithLabelValues(name) }
+	m.tokens = tokenCounters{kind("input"), kind("cache_read"), kind("cache_write"), kind("output")}
 	if registry == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.refused, m.tokens, m.failures, m.active, m.first} {
+	for _, c := range []prometheus.Collector{m.requests, m.refused, tokens, m.failures, m.active, m.first} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

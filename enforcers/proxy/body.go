@@ -13,10 +13,15 @@ import (
 // bodyPatience is how long a client may take to send a body.
 const bodyPatience = 2 * time.Minute
 
+// pooled is the capacity of the buffers that requests hand on to each other, in
+// bytes: what agents send mostly fits.
+const pooled = 128 << 10
+
 // body is a request's body, in memory that is given back as soon as no
 // upstream needs it any more: an answer may take hours.
 type body struct {
 	gate *gate
+	pool *sync.Pool // of *[]byte with the capacity pooled
 
 	mu      sync.Mutex
 	data    []byte
@@ -26,7 +31,7 @@ type body struct {
 
 // readBody takes the whole body in, at most the declared size.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*body, *refusal) {
-	b := &body{gate: g}
+	b := &body{gate: g, pool: &s.bodies}
 	limit := g.all.limit.Body
 	if r.ContentLength > limit {
 		return nil, tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
@@ -101,7 +106,7 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 		if !b.grow(size) {
 			return overloaded("too many large bodies at a time")
 		}
-		n, err := io.ReadFull(in, b.data[len(b.data):size])
+		n, err := io.ReadFull(in, b.data[len(b.data):min(size, int64(cap(b.data)))])
 		b.data = b.data[:len(b.data)+n]
 		switch {
 		case int64(len(b.data)) > limit:
@@ -137,10 +142,31 @@ func (b *body) grow(size int64) bool {
 		return false
 	}
 	b.held += more
-	larger := make([]byte, len(b.data), size)
+	larger := b.room(size)[:len(b.data)]
 	copy(larger, b.data)
+	b.recycle()
 	b.data = larger
 	return true
+}
+
+// room is memory for size bytes.
+func (b *body) room(size int64) []byte {
+	if size < pooled/8 || size > pooled {
+		return make([]byte, size)
+	}
+	if have, ok := b.pool.Get().(*[]byte); ok {
+		return *have
+	}
+	return make([]byte, pooled)
+}
+
+// recycle lets another request have the memory.
+func (b *body) recycle() {
+	if cap(b.data) == pooled {
+		whole := b.data[:pooled]
+		b.pool.Put(&whole)
+	}
+	b.data = nil
 }
 
 // bytes returns what came, nil after drop.
@@ -158,7 +184,8 @@ func (b *body) drop() {
 		_ = r.Close()
 	}
 	b.gate.release(b.held)
-	b.data, b.readers, b.held = nil, nil, 0
+	b.recycle()
+	b.readers, b.held = nil, 0
 }
 
 // reader reads the body for one upstream.

@@ -181,6 +181,9 @@ func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Res
 		}
 		switch {
 		case errors.Is(err, io.EOF):
+			if !streams {
+				_ = rc.Flush() // the client need not wait for what is yet to be counted; a lost one is none of the answer's
+			}
 			m.end()
 			return
 		case err != nil:

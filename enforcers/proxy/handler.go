@@ -119,18 +119,11 @@ func (s *Server) spend(w http.ResponseWriter, r *http.Request, x *exchange, o *o
 	defer func() { // also when the answer is cut off by a panic
 		x.used, x.spent = used, cost(price, used)
 		hold.settle(sum(o.asked.requests, used, price))
-		s.count(used)
+		s.metrics.tokens.add(used)
 	}()
 	return s.forward(w, r, x, o, most, &used)
 }
 
 func sum(requests int64, u usage, p specs.Price) amount {
 	return amount{Requests: requests, Input: u.input(), Output: u.Output, Money: cost(p, u)}
-}
-
-func (s *Server) count(u usage) {
-	s.metrics.tokens.WithLabelValues("input").Add(float64(u.Input))
-	s.metrics.tokens.WithLabelValues("cache_read").Add(float64(u.CacheRead))
-	s.metrics.tokens.WithLabelValues("cache_write").Add(float64(u.CacheWrite + u.CacheWriteLong))
-	s.metrics.tokens.WithLabelValues("output").Add(float64(u.Output))
 }

@@ -54,6 +54,7 @@ type Server struct {
 	audit    *slog.Logger
 	http     http.RoundTripper
 	buffers  sync.Pool // of *[]byte
+	bodies   sync.Pool // of *[]byte
 	reads    reads
 }
 
@@ -64,7 +65,7 @@ const (
 	idleTimeout = 2 * time.Minute
 	headBytes   = 64 << 10
 	endPatience = 5 * time.Second // for requests in flight when the server ends
-	bufferSize  = 8 << 10         // of an answer on its way, for each request
+	bufferSize  = 4 << 10         // of an answer on its way, for each request
 )
 
 // New returns the server of a proxy. It returns an error for a proxy that is

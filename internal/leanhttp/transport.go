@@ -38,6 +38,8 @@ const (
 type Transport struct {
 	TLS *tls.Config // nil is the default; ServerName is set for each host
 
+	writers sync.Pool // of *bufio.Writer
+
 	mu   sync.Mutex
 	idle map[string][]*conn // by scheme and address, the last used at the end
 }
@@ -48,7 +50,6 @@ type conn struct {
 	tcp    *net.TCPConn
 	in     *bufio.Reader
 	limit  *limited
-	out    *bufio.Writer
 	key    string
 	since  time.Time // when it became idle
 	reused bool
@@ -111,13 +112,31 @@ func closeBody(req *http.Request) {
 	}
 }
 
+// whole hides that it is a bufio.Writer, of which net/http would send the head
+// on its own, before it looks at a body of a type that it does not know.
+type whole struct{ *bufio.Writer }
+
+// send writes the request, through a buffer that the connection does not keep:
+// its answer may take hours.
+func (t *Transport) send(c *conn, req *http.Request) error {
+	out, ok := t.writers.Get().(*bufio.Writer)
+	if !ok {
+		out = bufio.NewWriterSize(nil, bufferSize)
+	}
+	out.Reset(c.Conn)
+	err := req.Write(whole{out})
+	if err == nil {
+		err = out.Flush()
+	}
+	out.Reset(nil)
+	t.writers.Put(out)
+	return err
+}
+
 // do writes the request and reads the answer's head.
 func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(req.Context(), func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	sent := req.Write(c.out)
-	if sent == nil {
-		sent = c.out.Flush()
-	}
+	sent := t.send(c, req)
 	// Where it could not be sent there may be an answer that says why.
 	c.limit.left = headerBytes
 	resp, err := http.ReadResponse(c.in, req)
@@ -275,7 +294,7 @@ func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) 
 		return nil, fmt.Errorf("%s: no such scheme", req.URL.Scheme)
 	}
 	c.limit = &limited{in: c.Conn, left: -1}
-	c.in, c.out = bufio.NewReaderSize(c.limit, bufferSize), bufio.NewWriterSize(c.Conn, bufferSize)
+	c.in = bufio.NewReaderSize(c.limit, bufferSize)
 	return c, nil
 }
 

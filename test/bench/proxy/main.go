@@ -29,11 +29,12 @@ func main() {
 		}
 	}
 	rounds := flag.Int("rounds", 15, "rounds of each measurement")
+	only := flag.String("only", "", "latency, throughput, first or idle; all when empty")
 	check := flag.Bool("check", false, "exit with 1 where a promise does not hold")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	held, err := measure(ctx, *rounds)
+	held, err := measure(ctx, *rounds, *only)
 	if err == nil && *check && !held {
 		err = fmt.Errorf("a promise does not hold")
 	}
@@ -48,7 +49,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-func measure(ctx context.Context, rounds int) (held bool, err error) {
+func measure(ctx context.Context, rounds int, only string) (held bool, err error) {
 	dir, err := os.MkdirTemp("", "bench-proxy-")
 	if err != nil {
 		return false, err
@@ -60,8 +61,14 @@ func measure(ctx context.Context, rounds int) (held bool, err error) {
 	}
 	defer s.close()
 	held = true
-	for _, m := range []func(*stage, int) (bool, error){latency, throughput, firstEvent, idleStreams} {
-		ok, err := m(s, rounds)
+	for _, m := range []struct {
+		name string
+		run  func(*stage, int) (bool, error)
+	}{{"latency", latency}, {"throughput", throughput}, {"first", firstEvent}, {"idle", idleStreams}} {
+		if only != "" && only != m.name {
+			continue
+		}
+		ok, err := m.run(s, rounds)
 		if err != nil {
 			return false, err
 		}
