@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -90,6 +91,10 @@ func readPolicy(b body) *specs.BodyPolicy {
 }
 
 func readBudget(b body) specs.Budget {
+	bounds := []string{"requests", "input_tokens", "output_tokens", "money"}
+	if !slices.ContainsFunc(bounds, func(name string) bool { return b.attribute(name) != nil }) {
+		b.e.error(b.header, b.what+" bounds nothing", "Give it requests, input_tokens, output_tokens or money.")
+	}
 	return specs.Budget{
 		Range:        rangeOf(b.header),
 		Scope:        b.enum("scope", specs.BudgetSession, specs.BudgetProject, specs.BudgetProxy),

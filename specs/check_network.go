@@ -21,11 +21,6 @@ func (c *checker) proxies(s Set) {
 			c.inject(s, u.Range, u.Inject)
 			missing(c, s.Secrets, u.Range, "credential", "secret", u.Credential)
 		}
-		for _, b := range p.Budgets {
-			if b.Requests == 0 && b.InputTokens == 0 && b.OutputTokens == 0 && b.Money == 0 {
-				c.add(b.Range, "", fmt.Sprintf("a budget of proxy %q bounds nothing", p.Name), "Give it requests, input_tokens, output_tokens or money.")
-			}
-		}
 	}
 }
 
