@@ -446,6 +446,15 @@ func TestRepairsBeforeStart(t *testing.T) {
 	if bytes.Equal(before, after) {
 		t.Error("the session ran under another's filter")
 	}
+	begun := time.Now()
+	must(t, syscall.Unmount(s.Dir.Root("box"), syscall.MNT_DETACH))
+	expect(t, s.run(sh("box", "echo tree")), 0, "tree")
+	// A profile that was not applied yet, while its older tree stands.
+	s.Set.Sandboxes[0].Filesystem.Programs = append(s.Set.Sandboxes[0].Filesystem.Programs, "/usr/bin/tac")
+	expect(t, s.run(in("box", "tac", "/etc/nsswitch.conf")), 0)
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
 	s.settled()
 }
 

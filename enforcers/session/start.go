@@ -110,14 +110,19 @@ func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
 		err   error
 	}
 	converged := make(chan applied, 1)
+	entering, abandon := context.WithCancel(ctx)
+	defer abandon()
 	go func() {
 		moved, err := s.converge(ctx, set, Addr(s.id))
+		if moved || err != nil {
+			abandon()
+		}
 		converged <- applied{moved, err}
 	}()
 	var proc *bwrap.Process
 	var early error
 	if s.standsReady(spec) {
-		proc, early = s.enter(ctx, spec)
+		proc, early = s.enter(entering, spec)
 	}
 	made := <-converged
 	if made.err == nil && proc != nil && !made.moved {
