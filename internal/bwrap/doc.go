@@ -13,6 +13,12 @@
 // good. Either way [Process.Verify] looks at what the kernel says of the
 // process.
 //
+// It is started in a mount namespace whose root holds what it needs and nothing
+// else (its own program and libraries, /proc, /dev, the tree, the pinned
+// sources), and as number 1 of a pid namespace around the session's: when it
+// dies, with its starter or by itself, the kernel ends all the rest. As number 1
+// it also does not heed the signals that a terminal's keys send.
+//
 // Options go by a memory file (--args), never by argv, which the host's
 // process list shows; the environment is given as it is to be, for
 // /proc/1/environ inside shows what bubblewrap itself was started with.
