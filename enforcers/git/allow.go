@@ -150,7 +150,12 @@ func (st state) wanted(project, remote string) []setting {
 		out = append(out, setting{section: "remote", subsection: remoteName, hasSub: true, name: "url", value: remote})
 	}
 	if remote != "" && !fetch {
-		out = append(out, setting{section: "remote", subsection: remoteName, hasSub: true, name: "fetch", value: "+refs/heads/*:refs/remotes/" + remoteName + "/*"})
+		out = append(out, allBranches())
 	}
 	return append(out, setting{section: markSection, name: markName, value: project})
+}
+
+// allBranches is what a remote has to be fetched from it, by default.
+func allBranches() setting {
+	return setting{section: "remote", subsection: remoteName, hasSub: true, name: "fetch", value: "+refs/heads/*:refs/remotes/" + remoteName + "/*"}
 }

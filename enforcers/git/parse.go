@@ -201,11 +201,11 @@ func (p *parser) value() (string, error) {
 			continue
 		case c == '\\':
 			e := p.next()
-			if e == '\n' {
+			if e == '\n' && len(out) == keep {
 				continue
 			}
 			i := strings.IndexByte(`tnb\"`, byte(e))
-			if e == end || i < 0 {
+			if e == end || i < 0 { // or a line's end after a space, which releases take differently
 				return "", errors.New("an unknown escape")
 			}
 			c = int("\t\n\b\\\""[i])

@@ -39,7 +39,7 @@ func real(t testing.TB, text string) (out []setting, ok bool) {
 
 func configs() []string {
 	return []string{
-		"", "\n# c\n; d\n", "[a]\nb=c", "[a]b=c\n", "[A \"B.c\\\"d\\\\e\\f\"]\nX-1 = \"a b\" c \\\n d # e\n", "[a.B.c]\nd\n", "[a]\n\tb = \" x \" ; y\n",
+		"", "\n# c\n; d\n", "[a]\nb=c", "[a]b=c\n", "[A \"B.c\\\"d\\\\e\\f\"]\nX-1 = \"a b\" c\\\n d # e\n", "[a.B.c]\nd\n", "[a]\n\tb = \" x \" ; y\n",
 		"[a]\r\nb = c\r\n", "[a]\nb = c \\\r\n d\n", "[a]\nb = \\t\\n\\b\\\\\\\"\n", "[a]\nb = \"#;\"#;\n", "\ufeff[a]\nb=c\n", "[a] [b] c = d\n", "[a]\nb =\n", "[a]\nb = \"\"\n",
 		"[a \"\"]\nb=c\n", "[a]\n b   =   c   d   \n", "[a]\nb=c\x00d\n", "[a]\nb=c\rd\n", "[a]\nb = \"x\ny\"\n", "[a]\nb = \\q\n", "[a\nb]\nc=d", "[]\na=b", "a=b", "[a]\n1=2", "[a \"x\ny\"]\nb=c", "[a \"b\" ]\nc=d", "[a.b \"c\"]\nd=e", "[.a]\nb=c", "[a]\nb c\n", "[a]\nb\x0b= c\n",
 		"[a]\nb=c\\", "[a]\nb=\"c\\\nd\"\n", "[a]\n b=c\n\td=e\n", "[a ]\nb=c", "[a]\nb=\tc\td\t\n", "[a \"b\"]c=d[e]f=g\n",
