@@ -42,6 +42,7 @@ type set struct {
 type Element struct {
 	Prefix    netip.Prefix
 	Interface string
+	Flags     uint32 // "nomatch", "wildcard": members have none
 }
 
 // String is the element as ipset(8) writes it.
@@ -52,6 +53,9 @@ func (e Element) String() string {
 	}
 	if e.Interface != "" {
 		text += "," + e.Interface
+	}
+	if e.Flags != 0 {
+		text += fmt.Sprintf(" with flags %#x", e.Flags)
 	}
 	return text
 }
@@ -96,73 +100,7 @@ func (linux) restore(ctx context.Context, family, script string) error {
 	return nil
 }
 
-func (linux) sets(_ context.Context, name string) ([]set, error) {
-	if name == "" {
-		return allSets()
-	}
-	r, err := netlink.IpsetList(name)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the set %s: %w", name, err)
-	}
-	return []set{setOf(*r)}, nil
-}
-
-// attempts is how often an interrupted dump is asked for again.
-const attempts = 20
-
-func allSets() ([]set, error) {
-	var results []netlink.IPSetResult
-	var err error
-	for range attempts {
-		if results, err = netlink.IpsetListAll(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
-	if errors.Is(err, unix.EINVAL) {
-		if _, _, err := netlink.IpsetProtocol(); errors.Is(err, unix.EINVAL) {
-			return nil, nil // there is no ipset in this kernel, so there are no sets
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the sets: %w", err)
-	}
-	// A large set comes in several messages, the first of which has the type.
-	var out []set
-	for _, r := range results {
-		s := setOf(r)
-		if k := len(out) - 1; k >= 0 && out[k].name == s.name {
-			out[k].elements = append(out[k].elements, s.elements...)
-			continue
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-func setOf(r netlink.IPSetResult) set {
-	s := set{name: r.SetName, kind: r.TypeName}
-	switch r.Family {
-	case unix.AF_INET:
-		s.family = "inet"
-	case unix.AF_INET6:
-		s.family = "inet6"
-	}
-	if r.Timeout != nil {
-		s.options = append(s.options, fmt.Sprintf("timeout %d", *r.Timeout))
-	}
-	for _, e := range r.Entries {
-		addr, _ := netip.AddrFromSlice(e.IP)
-		bits := int(e.CIDR)
-		if bits == 0 {
-			bits = addr.BitLen()
-		}
-		s.elements = append(s.elements, Element{Prefix: netip.PrefixFrom(addr, bits), Interface: e.IFace})
-	}
-	return s
-}
+func (linux) sets(_ context.Context, name string) ([]set, error) { return dumpSets(name) }
 
 func (linux) changeSet(_ context.Context, c setChange) error {
 	var err error

@@ -228,6 +228,8 @@ func damage() []enforcertest.Damage {
 		hand("second address for a member", "ipset add cordon-llm 10.201.0.1,c-llm.0"),
 		hand("half the world a member", "ipset add cordon-llm 0.0.0.0/1,c-llm.0"),
 		hand("another interface a member", "ipset add cordon-llm 192.0.2.1,eth0"),
+		hand("set remade by hand, with members of other kinds", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:net,iface\n"+
+			"ipset add cordon-llm 10.201.0.2,c-llm.0 nomatch\nipset add cordon-llm 10.201.0.50,c-llm.12 wildcard"),
 		hand("set destroyed", "iptables -F\niptables -F CORDON-IN-llm\nipset destroy cordon-llm"),
 		hand("set remade with another type", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:ip\nipset add cordon-llm 10.201.0.2"),
 		hand("set remade and asked again", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:net\n"+

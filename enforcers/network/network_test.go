@@ -289,11 +289,11 @@ func TestOnFake(t *testing.T) {
 			{Name: "another jump of ours", Do: func(*testing.T) { c := filter("FORWARD"); c.rules = append(c.rules, "-j CORDON-INPUT") }},
 			{Name: "a member added", Do: func(*testing.T) {
 				s := f.ipsets["cordon-llm"]
-				s.elements = append(s.elements, Element{netip.MustParsePrefix("10.201.0.6/32"), "c-llm.1"})
+				s.elements = append(s.elements, Element{Prefix: netip.MustParsePrefix("10.201.0.6/32"), Interface: "c-llm.1"})
 			}},
 			{Name: "everything accepted", Do: func(*testing.T) {
 				s := f.ipsets["cordon-llm"]
-				s.elements = append(s.elements, Element{netip.MustParsePrefix("0.0.0.0/1"), "c-llm.1"})
+				s.elements = append(s.elements, Element{Prefix: netip.MustParsePrefix("0.0.0.0/1"), Interface: "c-llm.1"})
 			}},
 			{Name: "a set of another type", Do: func(*testing.T) { f.ipsets["cordon-llm"].kind = "hash:ip"; f.ipsets["cordon-llm"].elements = nil }},
 			{Name: "forwarding off", Do: func(*testing.T) { f.forward = "0" }},

@@ -159,7 +159,7 @@ func slotOf(network string, e Element) (int, bool) {
 	n := specs.Network{Name: network}
 	digits, ok := strings.CutPrefix(e.Interface, n.InterfacePrefix())
 	slot, err := strconv.Atoi(digits)
-	if !ok || err != nil || slot < 0 || n.Interface(slot) != e.Interface || !e.Prefix.IsSingleIP() {
+	if !ok || err != nil || slot < 0 || n.Interface(slot) != e.Interface || !e.Prefix.IsSingleIP() || e.Flags != 0 {
 		return 0, false
 	}
 	return slot, true

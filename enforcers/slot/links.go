@@ -71,15 +71,17 @@ func parseLink(m []byte) (link, error) {
 		case unix.IFLA_IFALIAS:
 			l.alias = nl.BytesToString(a.Value)
 		case unix.IFLA_LINKINFO:
-			for info := range nl.ParseAttributes(a.Value) {
-				if info.Type == nl.IFLA_INFO_KIND {
-					l.kind = nl.BytesToString(info.Value)
+			err = each(a.Value, func(kind uint16, value []byte) error {
+				if kind == nl.IFLA_INFO_KIND {
+					l.kind = nl.BytesToString(value)
 				}
-			}
+				return nil
+			})
 		case unix.IFLA_AF_SPEC:
-			for af := range nl.ParseAttributes(a.Value) {
-				addSysctls(l.sysctls, af)
-			}
+			err = each(a.Value, func(family uint16, value []byte) error { return addSysctls(l.sysctls, family, value) })
+		}
+		if err != nil {
+			return link{}, err
 		}
 	}
 	return l, nil
@@ -91,23 +93,38 @@ const (
 	inet6Conf = 2 // IFLA_INET6_CONF
 )
 
-func addSysctls(to map[string]string, af nl.Attribute) {
-	family, want := "ipv4/", uint16(inetConf)
-	if af.Type == unix.AF_INET6 {
-		family, want = "ipv6/", inet6Conf
-	} else if af.Type != unix.AF_INET {
-		return
+// each calls f for the attributes in data.
+func each(data []byte, f func(kind uint16, value []byte) error) error {
+	attrs, err := nl.ParseRouteAttr(data)
+	if err != nil {
+		return err
 	}
-	for conf := range nl.ParseAttributes(af.Value) {
-		if conf.Type != want {
-			continue
+	for _, a := range attrs {
+		if err := f(a.Attr.Type&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), a.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addSysctls(to map[string]string, af uint16, data []byte) error {
+	family, want := "ipv4/", uint16(inetConf)
+	if af == unix.AF_INET6 {
+		family, want = "ipv6/", inet6Conf
+	} else if af != unix.AF_INET {
+		return nil
+	}
+	return each(data, func(kind uint16, value []byte) error {
+		if kind != want {
+			return nil
 		}
 		for _, s := range hostSysctls(specs.EgressInternet) {
-			if strings.HasPrefix(s.name, family) && len(conf.Value) >= 4*(s.index+1) {
-				to[s.name] = strconv.Itoa(int(int32(binary.NativeEndian.Uint32(conf.Value[4*s.index:]))))
+			if strings.HasPrefix(s.name, family) && len(value) >= 4*(s.index+1) {
+				to[s.name] = strconv.Itoa(int(int32(binary.NativeEndian.Uint32(value[4*s.index:]))))
 			}
 		}
-	}
+		return nil
+	})
 }
 
 func prefix(a netlink.Addr) (netip.Prefix, bool) {

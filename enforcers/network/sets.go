@@ -1,0 +1,179 @@
+package network
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// listSets dumps the sets, or the one called name. The netlink library can do
+// that too, but takes several times as long for a set of a thousand.
+func listSets(name string) ([]set, error) {
+	req := nl.NewNetlinkRequest(nl.IPSET_CMD_LIST|unix.NFNL_SUBSYS_IPSET<<8, nl.GetIpsetFlags(nl.IPSET_CMD_LIST))
+	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_NETLINK, Version: nl.NFNETLINK_V0})
+	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_PROTOCOL, nl.Uint8Attr(nl.IPSET_PROTOCOL)))
+	if name != "" {
+		req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_SETNAME, nl.ZeroTerminated(name)))
+	}
+	msgs, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	if err != nil {
+		return nil, err
+	}
+	var out []set
+	for _, m := range msgs {
+		s, err := parseSet(m)
+		if err != nil {
+			return nil, err
+		}
+		// A large set comes in several messages, the first of which has the type.
+		if k := len(out) - 1; k >= 0 && out[k].name == s.name {
+			out[k].elements = append(out[k].elements, s.elements...)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// dumpSets is listSets, again for as long as the dump was interrupted.
+func dumpSets(name string) ([]set, error) {
+	var out []set
+	var err error
+	for range attempts {
+		if out, err = listSets(name); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if err == nil {
+		return out, nil
+	}
+	if errors.Is(err, unix.ENOENT) && name != "" {
+		return nil, nil
+	}
+	if errors.Is(err, unix.EINVAL) {
+		if _, _, err := netlink.IpsetProtocol(); errors.Is(err, unix.EINVAL) {
+			return nil, nil // there is no ipset in this kernel, so there are no sets
+		}
+	}
+	return nil, fmt.Errorf("list the sets: %w", err)
+}
+
+// attempts is how often an interrupted dump is asked for again.
+const attempts = 20
+
+// Sizes and masks of netlink, linux/netfilter/nfnetlink.h and linux/netlink.h.
+const (
+	nfgenmsg = 4
+	typeMask = 0x3fff // NLA_TYPE_MASK
+)
+
+// parseSet reads an answer to IPSET_CMD_LIST, see
+// linux/netfilter/ipset/ip_set.h.
+func parseSet(m []byte) (set, error) {
+	if len(m) < nfgenmsg {
+		return set{}, errors.New("ipset: an answer is cut off")
+	}
+	attrs, err := nl.ParseRouteAttr(m[nfgenmsg:])
+	if err != nil {
+		return set{}, err
+	}
+	var s set
+	for _, a := range attrs {
+		switch a.Attr.Type & typeMask {
+		case nl.IPSET_ATTR_SETNAME:
+			s.name = nl.BytesToString(a.Value)
+		case nl.IPSET_ATTR_TYPENAME:
+			s.kind = nl.BytesToString(a.Value)
+		case nl.IPSET_ATTR_FAMILY:
+			s.family = familyName(a.Value[0])
+		case nl.IPSET_ATTR_DATA:
+			s.options, err = parseOptions(a.Value)
+		case nl.IPSET_ATTR_ADT:
+			s.elements, err = parseElements(a.Value)
+		}
+		if err != nil {
+			return set{}, fmt.Errorf("ipset %s: %w", s.name, err)
+		}
+	}
+	return s, nil
+}
+
+func familyName(family byte) string {
+	switch family {
+	case unix.AF_INET:
+		return "inet"
+	case unix.AF_INET6:
+		return "inet6"
+	}
+	return ""
+}
+
+// parseOptions are the options of a set by which members come and go.
+func parseOptions(data []byte) ([]string, error) {
+	attrs, err := nl.ParseRouteAttr(data)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, a := range attrs {
+		if a.Attr.Type&typeMask == nl.IPSET_ATTR_TIMEOUT && len(a.Value) == 4 {
+			out = append(out, fmt.Sprintf("timeout %d", binary.BigEndian.Uint32(a.Value)))
+		}
+	}
+	return out, nil
+}
+
+func parseElements(adt []byte) ([]Element, error) {
+	list, err := nl.ParseRouteAttr(adt)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Element, 0, len(list))
+	for _, one := range list {
+		attrs, err := nl.ParseRouteAttr(one.Value)
+		if err != nil {
+			return nil, err
+		}
+		e, err := parseElement(attrs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func parseElement(attrs []syscall.NetlinkRouteAttr) (Element, error) {
+	var e Element
+	var addr netip.Addr
+	bits := -1
+	for _, a := range attrs {
+		switch a.Attr.Type & typeMask {
+		case nl.IPSET_ATTR_IP:
+			inner, err := nl.ParseRouteAttr(a.Value)
+			if err != nil || len(inner) != 1 {
+				return e, fmt.Errorf("an element without an address: %w", err)
+			}
+			addr, _ = netip.AddrFromSlice(inner[0].Value)
+		case nl.IPSET_ATTR_CIDR:
+			bits = int(a.Value[0])
+		case nl.IPSET_ATTR_IFACE:
+			e.Interface = nl.BytesToString(a.Value)
+		case nl.IPSET_ATTR_CADT_FLAGS:
+			if len(a.Value) == 4 {
+				e.Flags = binary.BigEndian.Uint32(a.Value)
+			}
+		}
+	}
+	if bits < 0 {
+		bits = addr.BitLen()
+	}
+	e.Prefix = netip.PrefixFrom(addr, bits)
+	return e, nil
+}
