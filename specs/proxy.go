@@ -76,7 +76,7 @@ type Budget struct {
 // without a price.
 type Price struct {
 	Range          Range  `json:"-"`
-	Model          string `json:"model"` // a trailing * matches any rest; the first in the list that matches counts
+	Model          string `json:"model"` // a trailing * matches any rest; the longest one that matches counts
 	Input          int64  `json:"input"`
 	Output         int64  `json:"output"`
 	CacheRead      int64  `json:"cache_read,omitempty"`       // a tenth of Input when not declared

@@ -155,14 +155,16 @@ func (r *reservation) settle(used amount) {
 // prices is the price table.
 type prices []specs.Price
 
-// find returns the price of a model.
-func (p prices) find(model string) (specs.Price, bool) {
-	for _, price := range p {
-		if specs.MatchName(price.Model, model) {
-			return price.Complete(), true
+// find returns the price of a model: that of the longest pattern it matches.
+func (p prices) find(model string) (price specs.Price, ok bool) {
+	best := -1
+	for _, candidate := range p {
+		exact := len(strings.TrimSuffix(candidate.Model, "*"))
+		if specs.MatchName(candidate.Model, model) && exact > best {
+			price, ok, best = candidate, true, exact
 		}
 	}
-	return specs.Price{}, false
+	return price.Complete(), ok
 }
 
 // cost is what tokens cost, in millionths, rounded up.

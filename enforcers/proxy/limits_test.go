@@ -340,6 +340,18 @@ func TestBudgetPeriods(t *testing.T) {
 	}
 }
 
+func TestPriceOfAModel(t *testing.T) {
+	p := prices{{Model: "claude-*", Input: 1}, {Model: "claude-opus-*", Input: 2}, {Model: "claude-opus-9", Input: 3}, {Model: "c*", Input: 4}}
+	for model, want := range map[string]int64{"claude-haiku-1": 1, "claude-opus-4": 2, "claude-opus-9": 3, "cx": 4} {
+		if got, ok := p.find(model); !ok || got.Input != want {
+			t.Errorf("%s: %d %v, want %d", model, got.Input, ok, want)
+		}
+	}
+	if _, ok := p.find("gpt"); ok {
+		t.Error("a price for a model without one")
+	}
+}
+
 func TestCost(t *testing.T) {
 	p := specs.Price{Input: 3_000_000, Output: 15_000_000}.Complete()
 	for _, tt := range []struct {

@@ -1,0 +1,159 @@
+package leanhttp
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// conn is one connection, used by one request at a time.
+type conn struct {
+	net.Conn
+	tcp    *net.TCPConn
+	in     *bufio.Reader
+	limit  *limited
+	key    string
+	since  time.Time // when it became idle
+	reused bool
+}
+
+// limited bounds how much is read of an answer's head.
+type limited struct {
+	in   io.Reader
+	left int64 // negative is no bound
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left < 0 {
+		return l.in.Read(p)
+	}
+	if l.left == 0 {
+		return 0, errors.New("the answer's head is too long")
+	}
+	n, err := l.in.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+func key(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Host }
+
+// take returns a connection: the kept one that was used last, or a new one.
+func (t *Transport) take(ctx context.Context, req *http.Request) (*conn, error) {
+	for {
+		c := t.kept(key(req))
+		if c == nil {
+			return t.dial(ctx, req)
+		}
+		if time.Since(c.since) < idleTimeout && c.open() {
+			c.reused = true
+			return c, nil
+		}
+		_ = c.Close()
+	}
+}
+
+func (t *Transport) kept(key string) *conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.idle[key]
+	if len(list) == 0 {
+		return nil
+	}
+	c := list[len(list)-1]
+	t.idle[key] = list[:len(list)-1]
+	return c
+}
+
+func (t *Transport) give(c *conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.idle == nil {
+		t.idle = map[string][]*conn{}
+	}
+	c.since = time.Now()
+	list := append(t.idle[c.key], c)
+	for len(list) > idlePerHost || c.since.Sub(list[0].since) > idleTimeout {
+		_ = list[0].Close()
+		list[0] = nil
+		list = list[1:]
+	}
+	t.idle[c.key] = list
+}
+
+// CloseIdleConnections closes all that are kept.
+func (t *Transport) CloseIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, list := range t.idle {
+		for _, c := range list {
+			_ = c.Close()
+		}
+	}
+	t.idle = nil
+}
+
+// open tells whether a kept connection is still so: a peer that closed it, or
+// said something unasked, shows in its socket.
+func (c *conn) open() bool {
+	raw, err := c.tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = errors.Is(err, syscall.EAGAIN)
+		return true
+	})
+	return err == nil && quiet
+}
+
+func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	addr := req.URL.Host
+	if req.URL.Port() == "" {
+		addr = net.JoinHostPort(req.URL.Hostname(), map[string]string{"http": "80", "https": "443"}[req.URL.Scheme])
+	}
+	dialer := net.Dialer{KeepAlive: 30 * time.Second}
+	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, tcp: raw.(*net.TCPConn), key: key(req)}
+	switch req.URL.Scheme {
+	case "http":
+	case "https":
+		if c.Conn, err = t.handshake(ctx, raw, req.URL.Hostname()); err != nil {
+			_ = raw.Close()
+			return nil, err
+		}
+	default:
+		_ = raw.Close()
+		return nil, fmt.Errorf("%s: no such scheme", req.URL.Scheme)
+	}
+	c.limit = &limited{in: c.Conn, left: -1}
+	c.in = bufio.NewReaderSize(c.limit, bufferSize)
+	return c, nil
+}
+
+func (t *Transport) handshake(ctx context.Context, raw net.Conn, host string) (net.Conn, error) {
+	config := t.TLS.Clone() // of nil it is nil
+	if config == nil {
+		config = &tls.Config{}
+	}
+	config.ServerName, config.NextProtos = host, []string{"http/1.1"}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	c := tls.Client(raw, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
