@@ -229,14 +229,52 @@ func TestEscapesAreBoundaries(t *testing.T) {
 	}
 }
 
+// What gives way is no neighbour: else a second run would find what the first
+// did not.
+func TestNeighboursThatGiveWay(t *testing.T) {
+	m := testMatcher(t, Options{Secrets: []string{"5secret-value", "value-ends-in-5", "key-10.202.0.1-end"}, Addresses: []netip.Addr{netip.MustParseAddr("10.202.0.1")}})
+	for in, want := range map[string]string{
+		"10.202.0.15secret-value":          "proxy.internal[redacted]",
+		"10.202.0.1.5secret-value":         "proxy.internal.[redacted]",
+		"value-ends-in-510.202.0.1":        "[redacted]proxy.internal",
+		"value-ends-in-5.10.202.0.1":       "[redacted].proxy.internal",
+		"value-ends-in-50x0aca0001":        "[redacted]proxy.internal",
+		"cc-sess-::ffff:aca:1":             "[redacted]proxy.internal",
+		"key-10.202.0.1-end10.202.0.1":     "[redacted]proxy.internal",
+		"[::ffff:10.202.0.15secret-value]": "[proxy.internal[redacted]]",
+		"cc-sess-key-10.202.0.1-end":       "[redacted]",
+		"10.202.0.15secret-valu":           "10.202.0.15secret-valu",
+		"181010433value-ends-in-5":         "proxy.internal[redacted]",
+		"10.202.0.1\\u0035secret-value":    "proxy.internal[redacted]",
+	} {
+		if got := text(t, m, "a.txt", in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
+
+// The edges of what is decoded around an escape are no boundaries.
+func TestWindowsAreNoBoundaries(t *testing.T) {
+	m := testMatcher(t, options())
+	for d := -40; d < 40; d++ {
+		fill := strings.Repeat("x", m.window+d)
+		for _, in := range []string{"110.202.0.1" + fill + `\u0031`, `\u0031` + fill + "10.202.0.10"} {
+			if got := text(t, m, "a.jsonl", in); got != in {
+				t.Fatalf("%d: %q became %q", d, in, got)
+			}
+		}
+	}
+}
+
 // An escape whose letter begins a value goes with it: half of one is no JSON.
 func TestNoHalfEscape(t *testing.T) {
-	m := testMatcher(t, Options{Secrets: []string{"needle-secret", `\back\`}, Addresses: []netip.Addr{netip.MustParseAddr("240.1.2.3")}})
+	m := testMatcher(t, Options{Secrets: []string{"needle-secret", `\back\`, "31secret-x"}, Addresses: []netip.Addr{netip.MustParseAddr("240.1.2.3")}})
 	for _, tt := range []struct{ in, want string }{
 		{`"a\needle-secret"`, `"a[redacted]"`},
 		{`"a\\needle-secret"`, `"a\\[redacted]"`},
 		{`"\f0010203"`, `"proxy.internal"`},
 		{`"x\\back\\"`, `"x[redacted]"`},
+		{`"\u0031secret-x"`, `"\u0031secret-x"`},
 	} {
 		got := text(t, m, "a.jsonl", tt.in)
 		if !json.Valid([]byte(got)) {
