@@ -105,51 +105,26 @@ func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	type applied struct {
-		moved bool
-		err   error
-	}
-	converged := make(chan applied, 1)
-	entering, abandon := context.WithCancel(ctx)
-	defer abandon()
-	go func() {
-		moved, err := s.converge(ctx, set, Addr(s.id))
-		if moved || err != nil {
-			abandon()
-		}
-		converged <- applied{moved, err}
-	}()
+	// bubblewrap works by itself for a few milliseconds, up to the gate.
 	var proc *bwrap.Process
 	var early error
 	if s.standsReady(spec) {
-		proc, early = s.enter(entering, spec)
+		proc, early = bwrap.Start(spec)
 	}
-	made := <-converged
-	if made.err == nil && proc != nil && !made.moved {
-		if err := proc.Verify(ctx); err != nil { // what it was started in may have been replaced since
-			return nil, errors.Join(err, proc.Kill())
-		}
-		return proc, nil
-	}
-	if proc != nil {
-		if err := proc.Kill(); err != nil {
-			return nil, err
-		}
+	moved, err := s.converge(ctx, set, Addr(s.id))
+	if proc != nil && (moved || err != nil) { // what it was started in is not there any more
+		err = errors.Join(err, proc.Kill())
+		proc = nil
 	}
 	switch {
-	case made.err != nil:
-		return nil, made.err
-	case early != nil && !made.moved:
-		return nil, early
-	}
-	return s.enter(ctx, spec)
-}
-
-// enter starts bubblewrap and waits until its sandbox is complete.
-func (s *running) enter(ctx context.Context, spec bwrap.Spec) (*bwrap.Process, error) {
-	proc, err := bwrap.Start(spec)
-	if err != nil {
+	case err != nil:
 		return nil, err
+	case early != nil && !moved:
+		return nil, early
+	case proc == nil:
+		if proc, err = bwrap.Start(spec); err != nil {
+			return nil, err
+		}
 	}
 	if err := proc.Verify(ctx); err != nil {
 		return nil, errors.Join(err, proc.Kill())

@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -28,9 +29,8 @@ type Process struct {
 	command chan int // yields the command's pidfd, again and again; closed when there is none
 }
 
-// Start starts bubblewrap and returns when the sandbox's first process
-// exists; the command waits for [Process.Release]. The caller must [Process.Wait]
-// in the end.
+// Start starts bubblewrap. The command waits for [Process.Release], which
+// wants [Process.Verify] before. The caller must [Process.Wait] in the end.
 func Start(s Spec) (*Process, error) {
 	s = s.sorted()
 	// A descriptor that our own caller left open would be a way out.
@@ -54,9 +54,6 @@ func Start(s Spec) (*Process, error) {
 		close(p.release)
 		return nil, errors.Join(err, gateW.Close())
 	}
-	if err := p.findChild(); err != nil {
-		return nil, errors.Join(err, p.Kill())
-	}
 	return p, nil
 }
 
@@ -77,8 +74,8 @@ func (p *Process) start(files *fileList, gateR *os.File) error {
 // findChild waits for the sandbox's first process, bubblewrap's only child.
 // bubblewrap would tell its pid (--json-status-fd), but in its own namespace's
 // numbers.
-func (p *Process) findChild() error {
-	for {
+func (p *Process) findChild(ctx context.Context) error {
+	for p.child == 0 {
 		list, err := children(p.outer.Pid)
 		if err != nil {
 			return err
@@ -86,6 +83,9 @@ func (p *Process) findChild() error {
 		if len(list) > 0 {
 			p.child = list[0]
 			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_PID, p.outer.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
@@ -96,6 +96,7 @@ func (p *Process) findChild() error {
 		}
 		time.Sleep(poll)
 	}
+	return nil
 }
 
 // children are a process's children, in the order of their birth.

@@ -17,7 +17,7 @@ import (
 const setupTimeout = 20 * time.Second
 
 // poll is how long to wait between two looks at a process.
-const poll = 100 * time.Microsecond
+const poll = 200 * time.Microsecond
 
 // Verify waits until the sandbox is set up and returns an error unless it is
 // what was asked for: the root and every bind are the very files that were
@@ -26,6 +26,9 @@ const poll = 100 * time.Microsecond
 func (p *Process) Verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
+	if err := p.findChild(ctx); err != nil {
+		return err
+	}
 	if err := p.settled(ctx); err != nil {
 		return err
 	}
