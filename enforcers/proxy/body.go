@@ -213,6 +213,15 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// WriteTo writes all that is left at once.
+func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, err := w.Write(r.data)
+	r.data = r.data[n:]
+	return int64(n), err
+}
+
 func (r *bodyReader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

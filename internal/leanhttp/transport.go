@@ -85,6 +85,16 @@ func closeBody(req *http.Request) {
 // on its own, before it looks at a body of a type that it does not know.
 type whole struct{ *bufio.Writer }
 
+// ReadFrom takes a body that can write itself in as few writes as it does.
+func (w whole) ReadFrom(r io.Reader) (int64, error) {
+	if l, ok := r.(*io.LimitedReader); ok { // net/http bounds it, and compares the length afterwards
+		if body, ok := l.R.(io.WriterTo); ok {
+			return body.WriteTo(w.Writer)
+		}
+	}
+	return w.Writer.ReadFrom(r)
+}
+
 // send writes the request, through a buffer that the connection does not keep:
 // its answer may take hours.
 func (t *Transport) send(c *conn, req *http.Request) error {

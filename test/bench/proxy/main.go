@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -32,7 +33,7 @@ func main() {
 	only := flag.String("only", "", "latency, throughput, first or idle; all when empty")
 	check := flag.Bool("check", false, "exit with 1 where a promise does not hold")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	held, err := measure(ctx, *rounds, *only)
 	if err == nil && *check && !held {
