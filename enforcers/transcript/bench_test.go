@@ -99,3 +99,25 @@ func cpu(b *testing.B) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// BenchmarkTree is the whole way: a session's transcripts on disk, of which
+// one in ten has something to take out.
+func BenchmarkTree(b *testing.B) {
+	dir := b.TempDir()
+	clean, found := transcriptText(4<<20, 0), transcriptText(4<<20, 100)
+	for i := range 20 {
+		write(b, fmt.Sprintf("%s/p/%d.jsonl", dir, i), string(clean))
+	}
+	b.SetBytes(int64(20*len(clean) + 2*len(found)))
+	before, n := cpu(b), 0
+	for b.Loop() {
+		write(b, dir+"/p/a.jsonl", string(found))
+		write(b, dir+"/p/b.jsonl", string(found))
+		r, err := Scrub(context.Background(), dir, options())
+		if err != nil || r.Changed != 2 {
+			b.Fatal(r, err)
+		}
+		n++
+	}
+	b.ReportMetric(float64(n*(20*len(clean)+2*len(found)))/1e6/(cpu(b)-before).Seconds(), "MB/cpu-s")
+}

@@ -285,3 +285,22 @@ func TestNoHalfEscape(t *testing.T) {
 		}
 	}
 }
+
+// A secret that holds JSON's own characters is not looked for as it is where
+// it would be JSON and no secret.
+func TestSecretOfJSONsCharacters(t *testing.T) {
+	m := testMatcher(t, Options{Secrets: []string{`xx","yy`, "two\nlines"}})
+	for in, want := range map[string]string{
+		`["xx","yy"]`:        `["xx","yy"]`,
+		`["xx\",\"yy"]`:      `["[redacted]"]`,
+		`["two\nlines"]`:     `["[redacted]"]`,
+		"[\"two\nlines\"]\n": "[\"two\nlines\"]\n",
+	} {
+		if got := text(t, m, "a.jsonl", in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+	if got := text(t, m, "a.txt", "two\nlines"); got != redacted {
+		t.Errorf("became %q", got)
+	}
+}

@@ -214,6 +214,29 @@ func TestLookalikes(t *testing.T) {
 	}
 }
 
+// What another run is writing just now is its own.
+func TestStagingOfAnotherRun(t *testing.T) {
+	dir := t.TempDir()
+	staged := dir + "/" + stagingPrefix + "live"
+	if err := os.Mkdir(staged, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, staged+"/new", "10.202.0.1")
+	f, err := os.Open(staged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if r := scrub(t, dir); r.Files != 0 || read(t, staged+"/new") != "10.202.0.1" {
+		t.Errorf("%+v", r)
+	}
+	_ = f.Close()
+	scrub(t, dir)
+	noLeftovers(t, dir)
+}
+
 // Two at once, as when two sessions of one project end together.
 func TestAtOnce(t *testing.T) {
 	dir := t.TempDir()
