@@ -34,7 +34,7 @@ func (e *Enforcer) put(ctx context.Context, old, want reconciler.Resource) error
 	}
 	switch w := want.(type) {
 	case Chain:
-		return e.kernel.restore(ctx, w.Family, w.script())
+		return e.putChain(ctx, old, w)
 	case Hook:
 		return e.moveHook(ctx, w, true)
 	case Set:

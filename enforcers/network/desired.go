@@ -27,11 +27,12 @@ type Enforcer struct {
 	kernel   kernel
 	log      *slog.Logger
 	families []string
+	links    func() ([]string, error) // names of the host's interfaces
 }
 
 // New returns an Enforcer on this host.
 func New(o Options) *Enforcer {
-	return &Enforcer{kernel: linux{dir: o.Dir}, log: o.Log, families: families(o.NoIPv6)}
+	return &Enforcer{kernel: linux{dir: o.Dir}, log: o.Log, families: families(o.NoIPv6), links: linkNames}
 }
 
 func families(noIPv6 bool) []string {

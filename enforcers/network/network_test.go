@@ -270,7 +270,7 @@ func TestOnFake(t *testing.T) {
 	enforcertest.Run(t, enforcertest.Harness{
 		Name: Name,
 		New: func(*testing.T) reconciler.Enforcer {
-			return &Enforcer{kernel: f, log: quiet, families: families(false)}
+			return &Enforcer{kernel: f, log: quiet, families: families(false), links: noLinks}
 		},
 		Sets: sets(),
 		Foreign: func(*testing.T) func(*testing.T) {
@@ -340,7 +340,7 @@ func (b blind) forwarding(ctx context.Context) (string, bool, error) {
 // A Read that could not see everything is an error, never a shorter list.
 func TestReadIsWhole(t *testing.T) {
 	f := newFake()
-	e := &Enforcer{kernel: f, log: quiet, families: families(false)}
+	e := &Enforcer{kernel: f, log: quiet, families: families(false), links: noLinks}
 	apply(t, e, sets()[0])
 	for _, what := range []string{v4, v6, "ipv4 cut off", "ipv6 cut off", "sets", "forwarding"} {
 		e.kernel = blind{f, what}
@@ -348,4 +348,41 @@ func TestReadIsWhole(t *testing.T) {
 			t.Errorf("%s: %d resources and no error", what, len(got))
 		}
 	}
+}
+
+func noLinks() ([]string, error) { return nil, nil }
+
+// A network that goes while interfaces of it are still there stays closed, in
+// both directions, and the apply says so; the other networks are as declared.
+func TestNoSlotIsLeftUnguarded(t *testing.T) {
+	f := newFake()
+	links := []string{"lo", "c-llm.3", "c-llm2.4"}
+	e := &Enforcer{kernel: f, log: quiet, families: families(false), links: func() ([]string, error) { return links, nil }}
+	r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
+	both := sets()[0]
+	apply(t, e, both)
+	only := both
+	only.Networks = both.Networks[1:]
+	only.Leases = nil
+
+	p, err := r.Plan(context.Background(), only)
+	must(t, err)
+	err = r.Apply(context.Background(), p, nil).Err()
+	if err == nil || !strings.Contains(err.Error(), "stays closed") {
+		t.Fatalf("got %v", err)
+	}
+	for _, family := range []string{v4, v6} {
+		for chain, want := range map[string][]string{chainInput: {"-i c-llm.+"}, chainForward: {"-i c-llm.+", "-o c-llm.+"}} {
+			for _, match := range want {
+				rules := f.tables[family]["filter"][chain].rules
+				if !slices.ContainsFunc(rules, func(r string) bool { return strings.HasPrefix(r, match+" -j REJECT") }) {
+					t.Errorf("%s %s: nothing refuses %s:\n%s", family, chain, match, strings.Join(rules, "\n"))
+				}
+			}
+		}
+	}
+
+	links = []string{"lo", "c-llm2.4"}
+	apply(t, e, only)
+	converged(t, e, only)
 }
