@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,7 @@ import (
 // configuration of cordon's.
 type own struct {
 	dir     string
+	lock    *os.File
 	project specs.Project
 	theirs  *gitDir
 	who     *syscall.Credential
@@ -31,17 +33,56 @@ func (r Runner) own(g *gitDir, p specs.Project, who *syscall.Credential) (*own, 
 	if err := os.MkdirAll(r.Dir, 0o711); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(r.Dir, "git-")
+	r.sweep()
+	dir, err := os.MkdirTemp(r.Dir, ownPrefix)
 	if err != nil {
 		return nil, err
 	}
 	o := &own{dir: dir, project: p, theirs: g, who: who}
-	if err := o.fill(r.CAFile); err != nil {
+	if o.lock, err = lockDir(dir); err == nil {
+		err = o.fill(r.CAFile)
+	}
+	if err != nil {
 		o.remove()
 		return nil, fmt.Errorf("make a repository of cordon's own: %w", err)
 	}
 	return o, nil
 }
+
+const ownPrefix = "git-"
+
+// lockDir marks a directory as in use for as long as the process lives. The
+// descriptor is not inherited: git may outlive it by a moment, and needs
+// nothing of it then.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// sweep removes what runs that were killed have left. One that is just being
+// made is empty, has no lock yet, and is too young.
+func (r Runner) sweep() {
+	dirs, _ := filepath.Glob(filepath.Join(r.Dir, ownPrefix+"*"))
+	for _, d := range dirs {
+		fi, err := os.Lstat(d)
+		if err != nil || !fi.IsDir() || time.Since(fi.ModTime()) < youngest {
+			continue
+		}
+		if f, err := lockDir(d); err == nil {
+			_ = os.RemoveAll(d)
+			_ = f.Close()
+		}
+	}
+}
+
+const youngest = time.Minute
 
 // settle does to the project what git did to a link: it removes the list of
 // where history is cut off when history is whole again.
@@ -56,7 +97,12 @@ func (o *own) settle() error {
 	return os.Symlink(filepath.Join(o.project.Directory, ".git", "shallow"), link)
 }
 
-func (o *own) remove() { _ = os.RemoveAll(o.dir) }
+func (o *own) remove() {
+	_ = os.RemoveAll(o.dir)
+	if o.lock != nil {
+		_ = o.lock.Close()
+	}
+}
 
 func (o *own) fill(caFile string) error {
 	linked := filepath.Join(o.project.Directory, ".git")

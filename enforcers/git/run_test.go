@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/internal/run"
@@ -505,6 +506,32 @@ func devNull(t *testing.T) *os.File {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return f
+}
+
+func TestLeftoversAreRemoved(t *testing.T) {
+	r := newRig(t)
+	old := time.Now().Add(-time.Hour)
+	if err := os.MkdirAll(r.dir+"/own", 0o711); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"git-killed", "git-running", "other"} {
+		if err := os.MkdirAll(r.dir+"/own/"+name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(r.dir+"/own/"+name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := lockDir(r.dir + "/own/git-running")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r.must("clone")
+	left, _ := filepath.Glob(r.dir + "/own/*")
+	if got := strings.Join(left, " "); got != r.dir+"/own/git-running "+r.dir+"/own/other" {
+		t.Errorf("left: %s", got)
+	}
 }
 
 // A server that does not answer is left when the context ends, with all that
