@@ -588,21 +588,32 @@ func TestArguments(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	r := newRig(t)
-	for name, change := range map[string]func(p *specs.Project){
-		"no git block":           func(p *specs.Project) { p.Git = nil },
-		"credential over http":   func(p *specs.Project) { p.Git.Remote = "http://git.example.com/x" },
-		"credential over ssh":    func(p *specs.Project) { p.Git.Remote = "ssh://git@git.example.com/x" },
-		"a local remote":         func(p *specs.Project) { p.Git.Remote = "/etc" },
-		"a remote that runs":     func(p *specs.Project) { p.Git.Remote = "ext::sh -c id" },
-		"root's directory":       func(p *specs.Project) { p.Directory = "/" },
-		"no repository to fetch": func(*specs.Project) {},
+	theirs := r.dir + "/root"
+	if err := os.MkdirAll(theirs+"/.git", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		change func(p *specs.Project)
+		want   string
+	}{
+		{func(p *specs.Project) { p.Git = nil }, "no git block"},
+		{func(p *specs.Project) { p.Git.Remote = "http://git.example.com/x" }, "only sent over https"},
+		{func(p *specs.Project) { p.Git.Remote = "ssh://git@git.example.com/x" }, "only sent over https"},
+		{func(p *specs.Project) { p.Git.Remote = "git@git.example.com:x" }, "only sent over https"},
+		{func(p *specs.Project) { p.Git.Remote = "/etc" }, "must be an https"},
+		{func(p *specs.Project) { p.Git.Remote = "ext::sh -c id" }, "must be an https"},
+		{func(p *specs.Project) { p.Git.Remote = "https://u:p@git.example.com/x" }, "must be an https"},
+		{func(p *specs.Project) { p.Directory = theirs }, "belongs to root"},
+		{func(p *specs.Project) { p.Directory = r.dir + "/none" }, "no such file"},
+		{func(p *specs.Project) { p.User = "nobody-there" }, "nobody-there"},
+		{func(*specs.Project) {}, "no such file"},
 	} {
 		p := r.project
 		g := *r.project.Git
 		p.Git = &g
-		change(&p)
-		if err := r.runner.Run(context.Background(), p, "fetch"); err == nil {
-			t.Errorf("%s: no error", name)
+		tt.change(&p)
+		if err := r.runner.Run(context.Background(), p, "fetch"); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: %v", tt.want, err)
 		}
 	}
 	if err := os.Symlink(r.dir, r.project.Directory+"/.git"); err != nil {
