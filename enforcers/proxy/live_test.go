@@ -22,10 +22,7 @@ func network() specs.Network {
 }
 
 // slotAddr is the session's address in a slot.
-func slotAddr(slot int) netip.Addr {
-	_, inside := network().SlotAddrs(slot)
-	return inside.Addr()
-}
+func slotAddr(slot int) netip.Addr { return inside(network(), slot) }
 
 // lives is a session that runs: a lease whose lock is held until release.
 func lives(t testing.TB, dir rundir.Dir, lease specs.Lease) (release func()) {
@@ -198,6 +195,62 @@ func TestLiveRefuses(t *testing.T) {
 	if len(l.byAddr) != 2 || len(l.known) != 3 {
 		t.Errorf("%d addresses, %d sessions", len(l.byAddr), len(l.known))
 	}
+}
+
+// The whole way: a session of the run directory in a slot whose address is a
+// loopback one, its minted token, and the revocation of it in mid-stream.
+func TestServesTheRunDirectory(t *testing.T) {
+	n := specs.Network{Name: "llm-only", Pool: netip.MustParsePrefix("127.0.0.0/16")}
+	dir := rundir.Dir(filepath.Join(t.TempDir(), "run"))
+	live, err := NewLive(dir, []specs.Network{n}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- live.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	r := newRig(t, func(o *Options) { o.Sessions = live })
+	held(r, make(chan struct{}))
+	lives(t, dir, lease("aaaaaaaa", 3))
+	lives(t, dir, lease("bbbbbbbb", 4))
+	if r.token, err = Mint(dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Mint(dir.Session("bbbbbbbb"), specs.Proxy{Name: "llm"}); err != nil {
+		t.Fatal(err)
+	}
+	own, neighbour := inside(n, 3), inside(n, 4)
+	eventually(t, "both sessions are known", func() bool {
+		a, okA := live.ByAddr(own)
+		b, okB := live.ByAddr(neighbour)
+		return okA && okB && a.Token.Hash != "" && b.Token.Hash != ""
+	})
+	status, body := r.doFrom(neighbour.String(), r.post(simple))
+	refused(t, status, body, 403, "permission_error")
+	_, in := r.open(own.String(), r.post(streamed))
+	begin := time.Now()
+	if err := Revoke(dir.Session("aaaaaaaa")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, in); err == nil {
+		t.Error("the stream's end looks like an end")
+	}
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	status, body = r.doFrom(own.String(), r.post(simple))
+	refused(t, status, body, 403, "permission_error")
+}
+
+func inside(n specs.Network, slot int) netip.Addr {
+	_, session := n.SlotAddrs(slot)
+	return session.Addr()
 }
 
 func BenchmarkByAddr(b *testing.B) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What two servers could take apart differently is answered by 400 and the
@@ -76,6 +77,9 @@ func TestChunkedRequestIsTheLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := io.WriteString(c, text+text); err != nil {
 		t.Fatal(err)
 	}
