@@ -85,7 +85,7 @@ func (c Chain) script() string {
 // moveHook removes all jumps of cordon's from the built-in chain and, if it is
 // to stay, puts the right one first, in one change.
 func (e *Enforcer) moveHook(ctx context.Context, h Hook, stay bool) error {
-	rules, err := e.rules(ctx, h.Family)
+	rules, err := e.rules(ctx, h.Family, false)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (e *Enforcer) putSet(ctx context.Context, w Set) error {
 func (e *Enforcer) remakeSet(ctx context.Context, name string) error {
 	var asking []Chain
 	for _, family := range e.families {
-		rules, err := e.rules(ctx, family)
+		rules, err := e.rules(ctx, family, false)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,9 @@ import (
 // kernel is what this package wants of the host.
 type kernel interface {
 	// save is the text of iptables-save for a family: all tables there are.
-	save(ctx context.Context, family string) (string, error)
+	// With known, a text saved before may be returned if the kernel says that
+	// no rule has changed since.
+	save(ctx context.Context, family string, known bool) (string, error)
 	// restore makes the changes of an input of iptables-restore, all or none.
 	restore(ctx context.Context, family, script string) error
 	// sets are the ipsets: all, or the one of that name if it exists.
@@ -87,9 +89,21 @@ func program(family, name string) string {
 }
 
 // save leaves -t out: with it, the legacy program would make the table.
-func (linux) save(ctx context.Context, family string) (string, error) {
+func (k linux) save(ctx context.Context, family string, known bool) (string, error) {
+	state, counted := k.ruleState(family)
+	if counted && known {
+		if text, ok := k.saved(family, state); ok {
+			return text, nil
+		}
+	}
 	out, err := run.Output(ctx, program(family, "save"))
-	return string(out), err
+	if err != nil {
+		return "", err
+	}
+	if after, ok := k.ruleState(family); counted && ok && after == state {
+		k.keep(family, state, string(out))
+	}
+	return string(out), nil
 }
 
 func (linux) restore(ctx context.Context, family, script string) error {

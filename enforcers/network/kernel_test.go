@@ -291,6 +291,66 @@ func TestReadPartIsRead(t *testing.T) {
 	}
 }
 
+// A session's start takes the rules as last read only while the kernel says
+// that nobody has changed one since, by whatever program.
+func TestKnownRulesAreCurrent(t *testing.T) {
+	kerneltest.Host(t)
+	use(t, nft)
+	e := real()
+	_, err := e.kernel.(linux).dir.Make()
+	must(t, err)
+	apply(t, e, sets()[0])
+	t.Cleanup(func() { apply(t, e, specs.Set{}) })
+	hook := newHook(v4, "filter", "INPUT")
+	file := e.kernel.(linux).dir.Rules(v4)
+	there := func() bool {
+		part, err := e.ReadPart(context.Background(), []reconciler.Addr{hook.Addr()})
+		must(t, err)
+		return cmp.Equal(part, []reconciler.Resource{hook})
+	}
+	// remember leaves a text with another hook: who reads it can be told from
+	// who asks the kernel.
+	remember := func() {
+		_, err := e.Read(context.Background())
+		must(t, err)
+		b, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(b), "-j CORDON-INPUT", "-j CORDON-OTHER")), 0o600))
+	}
+	remember()
+	if there() {
+		t.Fatal("the rules are read again though nothing has changed")
+	}
+	for name, change := range map[string][]string{
+		"a rule of others":           {"iptables", "-A", "INPUT", "-s", "192.0.2.1", "-j", "ACCEPT"},
+		"by another program":         {"nft", "add", "table", "ip", "others"},
+		"of the other family":        {"ip6tables", "-A", "OUTPUT", "-d", "2001:db8::1", "-j", "DROP"},
+		"what ends as it was before": {"sh", "-c", "iptables -A OUTPUT -j ACCEPT; iptables -D OUTPUT -j ACCEPT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			remember()
+			sh(t, change...)
+			if !there() {
+				t.Error("what was known before the change is still believed")
+			}
+		})
+	}
+	t.Run("a file cut off", func(t *testing.T) {
+		remember()
+		b, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, b[:len(b)/2], 0o600))
+		if !there() {
+			t.Error("believed")
+		}
+	})
+	t.Run("a plan asks the kernel", func(t *testing.T) {
+		remember()
+		converged(t, e, sets()[0])
+	})
+	sh(t, "nft", "flush", "ruleset")
+}
+
 // apply makes the host as set says, by this enforcer alone.
 func apply(t testing.TB, e reconciler.Enforcer, set specs.Set) {
 	t.Helper()

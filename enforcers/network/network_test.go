@@ -312,8 +312,8 @@ type blind struct {
 
 var errBlind = errors.New("can't see")
 
-func (b blind) save(ctx context.Context, family string) (string, error) {
-	text, err := b.fake.save(ctx, family)
+func (b blind) save(ctx context.Context, family string, known bool) (string, error) {
+	text, err := b.fake.save(ctx, family, known)
 	switch b.what {
 	case family:
 		return text, errBlind

@@ -14,7 +14,7 @@ import (
 
 // Read implements [reconciler.Enforcer].
 func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
-	out, err := e.readRules(ctx, e.families)
+	out, err := e.readRules(ctx, e.families, false)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 	}
 	slices.Sort(families)
 	slices.Sort(networks)
-	out, err := e.readRules(ctx, slices.Compact(families))
+	out, err := e.readRules(ctx, slices.Compact(families), true)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 }
 
 // readRules reads the families side by side.
-func (e *Enforcer) readRules(ctx context.Context, families []string) ([]reconciler.Resource, error) {
+func (e *Enforcer) readRules(ctx context.Context, families []string, known bool) ([]reconciler.Resource, error) {
 	type answer struct {
 		resources []reconciler.Resource
 		err       error
@@ -77,7 +77,7 @@ func (e *Enforcer) readRules(ctx context.Context, families []string) ([]reconcil
 	answers := make(chan answer, len(families))
 	for _, f := range families {
 		go func() {
-			rules, err := e.rules(ctx, f)
+			rules, err := e.rules(ctx, f, known)
 			answers <- answer{rules.resources(f), err}
 		}()
 	}
@@ -93,8 +93,8 @@ func (e *Enforcer) readRules(ctx context.Context, families []string) ([]reconcil
 	return out, failed
 }
 
-func (e *Enforcer) rules(ctx context.Context, family string) (ruleset, error) {
-	text, err := e.kernel.save(ctx, family)
+func (e *Enforcer) rules(ctx context.Context, family string, known bool) (ruleset, error) {
+	text, err := e.kernel.save(ctx, family, known)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", Name, family, err)
 	}

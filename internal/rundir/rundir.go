@@ -40,6 +40,9 @@ func (d Dir) Forwarding() string { return filepath.Join(string(d), "forwarding")
 // Session is the directory of a session's lease.
 func (d Dir) Session(id string) string { return filepath.Join(string(d), "sessions", id) }
 
+// Rules is the text of a family's firewall rules as last read.
+func (d Dir) Rules(family string) string { return filepath.Join(string(d), "rules."+family) }
+
 // Make makes the run directory and a directory below it, for root alone to
 // write. It refuses one that someone else could write to.
 func (d Dir) Make(below ...string) (string, error) {
