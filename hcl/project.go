@@ -183,6 +183,15 @@ func (l *loader) readSchema(b body) *specs.Schema {
 		})
 		l.locatable(t)
 	}
+	_, functions := b.labelled("function")
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
+		f := functions[name]
+		s.Functions = append(s.Functions, specs.FunctionAccess{
+			Range: rangeOf(f.header), Name: name,
+			Anonymous: f.bool("anonymous"), Authenticated: f.bool("authenticated"),
+		})
+		l.locatable(f)
+	}
 	l.locatable(b)
 	return s
 }

@@ -119,6 +119,7 @@ var schemas = map[string]*schema{
 				may:   []string{"owner_column"},
 				blocks: []inner{
 					{kind: "table", repeated: true, schema: schema{label: "name", may: []string{"anonymous", "authenticated", "owner_column"}}},
+					{kind: "function", repeated: true, schema: schema{label: "name", may: []string{"anonymous", "authenticated"}}},
 				},
 			}},
 			{kind: "dev_server", schema: schema{needs: []string{"sandbox", "command", "user", "port"}}},

@@ -86,7 +86,7 @@ func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
 
 // PlanRecorded compares set with a recorded snapshot: no host, no privilege.
 func (r *Reconciler) PlanRecorded(set specs.Set, snap *Snapshot) (*Plan, error) {
-	set.Leases, set.Tables = snap.Leases, snap.Tables
+	set.Leases, set.Tables, set.Functions, set.Servers = snap.Leases, snap.Tables, snap.Functions, snap.Servers
 	live := map[string][]Resource{}
 	var failures []Failure
 	for _, e := range r.Enforcers {

@@ -20,6 +20,8 @@ type Snapshot struct {
 	FormatVersion string            `json:"format_version"`
 	Leases        []specs.Lease     `json:"leases,omitempty"`
 	Tables        []specs.Table     `json:"tables,omitempty"`
+	Functions     []specs.Function  `json:"functions,omitempty"`
+	Servers       []specs.Server    `json:"servers,omitempty"`
 	Resources     []Recorded        `json:"resources"`
 	Failed        map[string]string `json:"failed,omitempty"` // enforcer → why it could not be read
 }
@@ -27,7 +29,7 @@ type Snapshot struct {
 // Snapshot reads the host. set tells which databases to read.
 func (r *Reconciler) Snapshot(ctx context.Context, set specs.Set) (*Snapshot, error) {
 	set, failures := r.Survey(ctx, set)
-	s := &Snapshot{FormatVersion: SnapshotVersion, Leases: set.Leases, Tables: set.Tables, Resources: []Recorded{}, Failed: map[string]string{}}
+	s := &Snapshot{FormatVersion: SnapshotVersion, Leases: set.Leases, Tables: set.Tables, Functions: set.Functions, Servers: set.Servers, Resources: []Recorded{}, Failed: map[string]string{}}
 	for _, f := range failures {
 		s.Failed[f.Enforcer] = f.Err.Error()
 	}

@@ -100,6 +100,14 @@ func (c *checker) schema(s Set, p Project) {
 		c.commands(t, "anonymous", t.Anonymous)
 		c.commands(t, "authenticated", t.Authenticated)
 	}
+	seen = map[string]bool{}
+	for _, f := range p.Schema.Functions {
+		if f.Name == "" || seen[f.Name] {
+			c.add(f.Range, "", fmt.Sprintf("function %q is named twice in project %q, or has no name", f.Name, p.Name), `Write one function "NAME" { … } for all of that name.`)
+		}
+		seen[f.Name] = true
+		c.identifier(f.Range, "", f.Name)
+	}
 }
 
 func (c *checker) commands(t TableAccess, attr string, list []string) {

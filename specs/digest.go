@@ -10,7 +10,7 @@ import (
 // Digest identifies what is declared: equal for equal blocks, whatever the
 // files they are written in and whatever the facts.
 func (s Set) Digest() string {
-	s.Leases, s.Tables = nil, nil
+	s.Leases, s.Tables, s.Functions, s.Servers = nil, nil, nil, nil
 	return digest(s)
 }
 

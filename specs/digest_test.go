@@ -24,6 +24,7 @@ func TestDigest(t *testing.T) {
 	same.Networks[0].Range = specs.Range{File: "elsewhere.hcl", Line: 7}
 	same.Leases = []specs.Lease{{ID: "00000001"}}
 	same.Tables = []specs.Table{{Name: "t"}}
+	same.Functions, same.Servers = []specs.Function{{Name: "f"}}, []specs.Server{{Database: "d"}}
 	if same.Digest() != base {
 		t.Error("files and facts are not part of what is declared")
 	}

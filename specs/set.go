@@ -21,8 +21,10 @@ type Set struct {
 	Projects     []Project     `json:"projects,omitempty"` // for_each is expanded
 
 	// Facts, found by the enforcers' Survey; never part of [Set.Digest].
-	Leases []Lease `json:"leases,omitempty"`
-	Tables []Table `json:"tables,omitempty"`
+	Leases    []Lease    `json:"leases,omitempty"`
+	Tables    []Table    `json:"tables,omitempty"`
+	Functions []Function `json:"functions,omitempty"`
+	Servers   []Server   `json:"servers,omitempty"`
 }
 
 // Range is where in the files a thing was written. The zero Range means
@@ -248,6 +250,19 @@ type Schema struct {
 	Database    string        `json:"database"`
 	OwnerColumn string        `json:"owner_column,omitempty"` // "" : the logged-in see nothing that is not declared
 	Tables      []TableAccess `json:"tables,omitempty"`       // sorted by name
+
+	// Functions are those that others than admin and service may execute,
+	// sorted by name.
+	Functions []FunctionAccess `json:"functions,omitempty"`
+}
+
+// FunctionAccess is who may execute the functions and procedures of a name,
+// whatever their arguments, besides admin and service.
+type FunctionAccess struct {
+	Range         Range  `json:"-"`
+	Name          string `json:"name"`
+	Anonymous     bool   `json:"anonymous,omitempty"` // includes the logged-in
+	Authenticated bool   `json:"authenticated,omitempty"`
 }
 
 // TableAccess is what is declared about one table. A nil list was not
@@ -309,6 +324,24 @@ type Table struct {
 	Parent    string   `json:"parent,omitempty"`
 	Sequences []string `json:"sequences,omitempty"` // of its serial columns, in the same schema, sorted
 	Invoker   bool     `json:"invoker,omitempty"`   // a view with security_invoker
+}
+
+// Function is a function, procedure or aggregate found in a project's schema,
+// of no extension: a fact.
+type Function struct {
+	Database  string `json:"database"`
+	Schema    string `json:"schema"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments,omitempty"` // types of the input arguments: "integer, text"
+}
+
+// Server is what the connection to a database block is: a fact.
+type Server struct {
+	Database  string `json:"database"`
+	Version   int    `json:"version"`             // server_version_num: 150004
+	User      string `json:"user"`                // whom cordon connects as
+	Superuser bool   `json:"superuser,omitempty"` // the User is
+	Owner     bool   `json:"owner,omitempty"`     // the User may change the database itself
 }
 
 // Find returns a pointer to the element of list called name, or nil.

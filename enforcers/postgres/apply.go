@@ -86,6 +86,10 @@ func converge(ctx context.Context, tx pgx.Tx, o object, gone bool) error {
 	return nil
 }
 
+func errGone(what string) error { return fmt.Errorf("the %s is gone: plan again", what) }
+
+func errNever(what string) error { return fmt.Errorf("%s are only ever taken away", what) }
+
 func same(a, b object) bool { return a != nil && form(a) == form(b) }
 
 func form(o object) string {
@@ -210,13 +214,17 @@ func (s Schema) make(ctx context.Context, tx pgx.Tx, st *state) ([]statement, er
 	managed := *n
 	managed.marked = true
 	revokes, grants := alterACL("SCHEMA "+quote(s.Name), n.owner, n.acl, st.managed(&managed, n.owner), s.Grants)
-	return slices.Concat(out, revokes, grants), nil
+	out = slices.Concat(out, revokes, grants)
+	if s.NewFunctions == newClosed && !n.superuser && n.owner != "" && st.newFunctions(n.owner) != newClosed {
+		out = append(out, statement{sql: defaultPrivileges(n.owner, "") + " REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC"})
+	}
+	return out, nil
 }
 
-// close takes from PUBLIC what it has on the relations of a schema that is
-// adopted: of those that get no access, no resource would.
+// close takes from PUBLIC what it has on what is in a schema that is adopted:
+// of what gets no access, no resource would.
 func (s Schema) close(ctx context.Context, tx pgx.Tx) ([]statement, error) {
-	all, err := readState(ctx, tx, s.Database, scope{whole: true})
+	all, err := readState(ctx, tx, s.Database, scope{whole: true, schema: s.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +233,22 @@ func (s Schema) close(ctx context.Context, tx pgx.Tx) ([]statement, error) {
 		if r.schema == s.Name {
 			revokes, _ := alterACL(r.target(), r.owner, r.acl, func(grantee string) bool { return grantee == "" }, nil)
 			out = append(out, revokes...)
+		}
+	}
+	for _, f := range all.functions {
+		if f.schema == s.Name && !f.extension {
+			revokes, _ := alterACL(f.target(), f.owner, f.acl, func(grantee string) bool { return grantee == "" }, nil)
+			out = append(out, revokes...)
+		}
+	}
+	for _, d := range all.defaults {
+		if d.schema != s.Name {
+			continue
+		}
+		for _, p := range d.acl {
+			if p.grantee == "" {
+				out = append(out, statement{sql: defaultPrivileges(d.maker, d.schema) + " REVOKE " + p.name + " ON " + d.kind + " FROM PUBLIC"})
+			}
 		}
 	}
 	return out, nil

@@ -266,15 +266,18 @@ CREATE VIEW deed.named_view WITH (security_invoker) AS SELECT * FROM deed.rows;
 CREATE MATERIALIZED VIEW deed.copied AS SELECT * FROM deed.rows;
 CREATE MATERIALIZED VIEW deed.copied_named AS SELECT * FROM deed.rows;
 CREATE FUNCTION deed.definer() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM deed.rows';
+CREATE FUNCTION deed.free() RETURNS int LANGUAGE sql AS 'SELECT 0'; CREATE FUNCTION deed.closed() RETURNS int LANGUAGE sql AS 'SELECT 0';
 CREATE TABLE deed.child () INHERITS (deed.rows);
 INSERT INTO deed.child (user_id) VALUES ('mallory');
 RESET ROLE;`)
-	w.apply(project("deed", "user_id",
+	w.apply(withFunctions(project("deed", "user_id",
 		specs.TableAccess{Name: "copied_named", Anonymous: []string{"select"}, Authenticated: nil},
 		specs.TableAccess{Name: "named_view", Authenticated: []string{"select"}},
 		specs.TableAccess{Name: "owners_view", Anonymous: []string{"select"}, Authenticated: []string{"select"}},
 		specs.TableAccess{Name: "rows", Authenticated: []string{"insert", "select"}}),
+		specs.FunctionAccess{Name: "definer", Authenticated: true}, specs.FunctionAccess{Name: "free", Anonymous: true}),
 		project("other", "user_id"))
+	w.exec(`SET ROLE app; CREATE FUNCTION deed.later() RETURNS int LANGUAGE sql AS 'SELECT 0'; CREATE PROCEDURE deed.later_too() LANGUAGE sql AS 'SELECT 0'`)
 	alice := actor{role: "deed_user", claims: `{"sub":"alice"}`}
 	anon, admin, service := actor{role: "deed_anon"}, actor{role: "deed_admin"}, actor{role: "deed_service"}
 	for _, tt := range []struct {
@@ -299,6 +302,14 @@ RESET ROLE;`)
 		{"WITH d AS (DELETE FROM deed.child RETURNING 1) SELECT count(*) FROM d", alice, -1},
 		{"SELECT deed.definer()", alice, 0}, // the owner is under its own policies
 		{"SELECT deed.definer()", actor{role: "app"}, 0},
+		{"SELECT deed.definer()", anon, -1},
+		{"SELECT deed.free()", anon, 0},
+		{"SELECT deed.free()", alice, 0},
+		{"SELECT deed.closed()", alice, -1},
+		{"SELECT deed.closed()", service, 0},
+		{"SELECT deed.closed()", actor{role: "other_service"}, -1},
+		{"SELECT deed.later()", alice, -1}, // made since
+		{"CALL deed.later_too()", service, -1},
 		{"SELECT nextval('deed.rows_id_seq') * 0", alice, 0},
 		{"SELECT nextval('deed.rows_id_seq')", anon, -1},
 		{"SELECT setval('deed.rows_id_seq', 1)", alice, -1},

@@ -8,8 +8,9 @@ package postgres
 // Schemas that bear a mark, or that someone has privileges on by name.
 // Temporary schemas live no longer than a session.
 const schemasSQL = `
-SELECT n.nspname, pg_get_userbyid(n.nspowner), n.nspacl::text[], coalesce(d.description, '')
+SELECT n.nspname, pg_get_userbyid(n.nspowner), n.nspacl::text[], coalesce(d.description, ''), coalesce(o.rolsuper, false)
 FROM pg_namespace n
+LEFT JOIN pg_roles o ON o.oid = n.nspowner
 LEFT JOIN pg_description d ON d.objoid = n.oid AND d.classoid = 'pg_namespace'::regclass AND d.objsubid = 0
 WHERE n.nspname !~ '^pg_(temp|toast)'`
 

@@ -38,6 +38,10 @@ CREATE VIEW shop.all_orders AS SELECT * FROM shop.orders;
 CREATE VIEW shop.my_orders WITH (security_invoker = on) AS SELECT * FROM shop.orders;
 CREATE MATERIALIZED VIEW shop.totals AS SELECT count(*) FROM shop.orders;
 CREATE SEQUENCE shop.loose;
+CREATE FUNCTION shop.search(int, text) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION shop.search() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1';
+CREATE PROCEDURE shop."do ""it"(a "char", OUT b text, VARIADIC c shop.orders[]) LANGUAGE sql AS 'SELECT ''''::text';
+CREATE AGGREGATE shop.most(int) (sfunc = int4larger, stype = int);
 CREATE TABLE tenant.things (id bigserial, "Owner" text, user_id uuid);
 CREATE TABLE "o'dd ""ñame"."or""der" ("o'dd ""ñame" uuid, "Sëq" serial);
 RESET ROLE;
@@ -48,13 +52,14 @@ func conformanceSets(w *world) []specs.Set {
 	return []specs.Set{
 		w.set(
 			project(odd, odd),
-			project("shop", "user_id",
+			withFunctions(project("shop", "user_id",
 				specs.TableAccess{Name: "audit_log", Authenticated: []string{}},
 				specs.TableAccess{Name: "events", Authenticated: []string{"insert", "select"}},
 				specs.TableAccess{Name: "my_orders", Authenticated: []string{"select"}},
 				specs.TableAccess{Name: "not_there_yet", Anonymous: all},
 				specs.TableAccess{Name: "orders", Authenticated: []string{"insert", "select"}},
 				specs.TableAccess{Name: "products", Anonymous: []string{"select"}}),
+				specs.FunctionAccess{Name: "most", Authenticated: true}, specs.FunctionAccess{Name: "search", Anonymous: true}),
 		),
 		w.set(
 			project(odd, odd),
@@ -68,6 +73,11 @@ func conformanceSets(w *world) []specs.Set {
 		),
 		w.set(project("fresh", ""), project("tenant", "Owner")),
 	}
+}
+
+func withFunctions(p specs.Project, f ...specs.FunctionAccess) specs.Project {
+	p.Schema.Functions = f
+	return p
 }
 
 func TestConformance(t *testing.T) {
@@ -142,6 +152,16 @@ var damages = map[string]string{
 	"schema given away":                 `ALTER SCHEMA shop OWNER TO shop_user`,
 	"table given away":                  `ALTER TABLE shop.orders OWNER TO shop_user`,
 	"view given away":                   `ALTER VIEW shop.my_orders OWNER TO shop_admin`,
+	"function for PUBLIC":               `GRANT EXECUTE ON FUNCTION shop.most TO PUBLIC`,
+	"function for another role":         `GRANT EXECUTE ON ROUTINE shop."do ""it" TO shop_anon WITH GRANT OPTION`,
+	"function by another's hand":        `GRANT USAGE ON SCHEMA shop TO bob; GRANT EXECUTE ON FUNCTION shop.most TO bob WITH GRANT OPTION; SET ROLE bob; GRANT EXECUTE ON FUNCTION shop.most TO shop_anon`,
+	"function elsewhere":                `CREATE FUNCTION public.spy() RETURNS int LANGUAGE sql AS 'SELECT 1'; GRANT EXECUTE ON FUNCTION public.spy TO shop_anon`,
+	"function taken":                    `REVOKE EXECUTE ON FUNCTION shop.search(int, text) FROM shop_user, shop_service`,
+	"function given away":               `ALTER FUNCTION shop.search() OWNER TO shop_user`,
+	"new function":                      `CREATE FUNCTION shop.fresh() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
+	"new functions for PUBLIC":          `ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT EXECUTE ON FUNCTIONS TO PUBLIC`,
+	"new tables for PUBLIC":             `ALTER DEFAULT PRIVILEGES FOR ROLE bob IN SCHEMA shop GRANT SELECT ON TABLES TO PUBLIC`,
+	"new things for a role":             `ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT ALL ON TABLES TO shop_anon WITH GRANT OPTION; ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT USAGE ON TYPES TO shop_anon; ALTER DEFAULT PRIVILEGES FOR ROLE app IN SCHEMA public GRANT USAGE ON SEQUENCES TO shop_user`,
 	"role superuser":                    `ALTER ROLE shop_user SUPERUSER`,
 	"role bypasses":                     `ALTER ROLE shop_user BYPASSRLS CREATEROLE CREATEDB REPLICATION`,
 	"role logs in":                      `ALTER ROLE shop_user LOGIN PASSWORD 'x'`,

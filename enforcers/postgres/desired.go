@@ -26,7 +26,8 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 			out = append(out, Role{Database: p.Schema.Database, Name: p.Role(kind)})
 			usage[p.Role(kind)] = []string{"usage"}
 		}
-		out = append(out, Schema{Database: p.Schema.Database, Name: p.SchemaName(), Grants: grants(usage)})
+		out = append(out, Schema{Database: p.Schema.Database, Name: p.SchemaName(), Grants: grants(usage), NewFunctions: newClosed})
+		out = append(out, functionsOf(p, set.Functions)...)
 		for _, t := range facts[[2]string{p.Schema.Database, p.SchemaName()}] {
 			if table, ok := resolve(*p.Schema, t).table(p, t); ok {
 				out = append(out, table)

@@ -30,6 +30,14 @@
 // foreign table gives nothing unless named. Roles that may insert may use the
 // sequences of serial columns (identity columns need no privilege).
 //
+// Functions, procedures and aggregates of a project's schema are executed by
+// admin and service, and by others where a function block says so: what
+// PUBLIC may do by default is taken away, now and (by the default privileges
+// of the schema's owner, which know no schemas) for what is made later. An
+// owner that is a superuser keeps its defaults, for they would hold for the
+// extensions that it makes; functions of extensions are left alone. Types are
+// usable by all, as PostgreSQL has it.
+//
 // Forced row level security binds the tables' owner too: a view or function
 // of the owner's is no way around. A migration that moves rows must therefore
 // run as a superuser or a role with BYPASSRLS, or switch FORCE off and on in
@@ -47,6 +55,8 @@
 //     whatever schema, by whatever grantor; of PUBLIC, in marked schemas.
 //     REVOKE has to be said as the grantor; what our roles granted on goes
 //     with it (CASCADE).
+//   - default privileges of whoever, that would give a marked role something,
+//     or PUBLIC something in a marked schema.
 //   - on tables in marked schemas: row level security itself, policies named
 //     cordon_…, and permissive policies of others that are for PUBLIC or a
 //     marked role, since each opens rows to them. Such a policy is narrowed to
@@ -66,8 +76,8 @@
 // owner. The schema is dropped if cordon made it and it is empty. A role that
 // owns something is not dropped; that is an error which names what.
 //
-// Not looked at yet: functions, types, large objects, default privileges,
-// privileges on the database, per-role settings.
+// Not looked at yet: large objects, privileges on the database, per-role
+// settings.
 //
 // # How
 //

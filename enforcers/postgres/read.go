@@ -21,14 +21,19 @@ func (e *Enforcer) Survey(ctx context.Context, set specs.Set) (specs.Set, error)
 			schemas[p.Schema.Database] = append(schemas[p.Schema.Database], p.SchemaName())
 		}
 	}
-	set.Tables = nil
+	set.Tables, set.Functions, set.Servers = nil, nil, nil
 	for _, d := range set.Databases {
 		if len(schemas[d.Name]) == 0 {
 			continue
 		}
 		err := e.reading(ctx, d.Name, func(tx pgx.Tx) error {
 			found, err := survey(ctx, tx, d.Name, schemas[d.Name])
+			if err != nil {
+				return err
+			}
 			set.Tables = append(set.Tables, found...)
+			functions, err := surveyFunctions(ctx, tx, d.Name, schemas[d.Name])
+			set.Functions = append(set.Functions, functions...)
 			return err
 		})
 		if err != nil {
@@ -131,6 +136,14 @@ func (s *state) resources() []reconciler.Resource {
 			out = append(out, table)
 		}
 	}
+	for _, f := range s.functions {
+		if function, ok := s.function(f); ok {
+			out = append(out, function)
+		}
+	}
+	for _, d := range s.allDefaults() {
+		out = append(out, d)
+	}
 	return out
 }
 
@@ -172,6 +185,12 @@ func (r *liveRole) drift() []string {
 // or privileges of a role that bears one.
 func (s *state) schema(n *liveSchema) (Schema, bool) {
 	out := Schema{Database: s.block, Name: n.name, Grants: grantsOf(n.acl, s.managed(n, n.owner))}
+	if n.marked {
+		out.NewFunctions = newClosed
+		if !n.superuser {
+			out.NewFunctions = s.newFunctions(n.owner)
+		}
+	}
 	switch {
 	case !n.marked:
 		out.Drift = []string{"not marked"}

@@ -24,10 +24,14 @@ type Role struct {
 
 // Schema is who may use a project's schema.
 type Schema struct {
-	Database string   `json:"-"`
-	Name     string   `json:"-"`
-	Grants   []Grant  `json:"grants,omitempty"`
-	Drift    []string `json:"drift,omitempty"`
+	Database string  `json:"-"`
+	Name     string  `json:"-"`
+	Grants   []Grant `json:"grants,omitempty"`
+	// NewFunctions tells whether PUBLIC may execute what the schema's owner
+	// makes from now on, in whatever schema: closed or public. What a
+	// superuser makes is not told apart: its extensions are for all.
+	NewFunctions string   `json:"new_functions,omitempty"`
+	Drift        []string `json:"drift,omitempty"`
 }
 
 // Table is all access that PUBLIC and the roles of projects have to one

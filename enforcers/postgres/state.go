@@ -17,6 +17,8 @@ type state struct {
 	roles                 map[string]*liveRole
 	schemas               map[string]*liveSchema
 	relations             map[uint32]*relation
+	functions             []*liveFunction
+	defaults              []liveDefault
 }
 
 // liveRole is a role that bears a mark, of any installation.
@@ -32,6 +34,7 @@ type liveSchema struct {
 	name, owner, comment string
 	acl                  []privilege
 	marked               bool // of this database block
+	superuser            bool // the owner is
 }
 
 type relation struct {
@@ -77,11 +80,13 @@ func (r *relation) target() string {
 }
 
 // scope is what to read: everything, or one relation, or one schema, or one
-// role. A relation's scope includes its schema, and the marks of all roles
+// role. With whole, schema is one that is to be read though it bears no mark
+// yet. A relation's scope includes its schema, and the marks of all roles
 // that occur.
 type scope struct {
 	whole               bool
 	schema, table, role string
+	function            string
 }
 
 // readState asks the same few queries whatever the number of objects.
@@ -91,6 +96,8 @@ func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, 
 	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user) })
 	s.queueSchemas(b, in)
 	s.queueRelations(b, in)
+	s.queueFunctions(b, in)
+	s.queueDefaults(b)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
@@ -111,7 +118,7 @@ func (s *state) queueSchemas(b *pgx.Batch, in scope) {
 	b.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		var n liveSchema
 		var acl []string
-		_, err := pgx.ForEachRow(rows, []any{&n.name, &n.owner, &acl, &n.comment}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&n.name, &n.owner, &acl, &n.comment, &n.superuser}, func() error {
 			found := n
 			mark, _, _ := strings.Cut(n.comment, "\n")
 			found.marked = isMark(mark, "schema", s.block)
@@ -258,6 +265,14 @@ func (s *state) named(in scope) []string {
 				seen[role] = true
 			}
 		}
+	}
+	for _, f := range s.functions {
+		seen[f.owner] = true
+		acl(f.acl)
+	}
+	for _, d := range s.defaults {
+		seen[d.maker] = true
+		acl(d.acl)
 	}
 	names := make([]string, 0, len(seen))
 	for name := range seen {

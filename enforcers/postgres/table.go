@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -37,7 +36,7 @@ func (t Table) make(_ context.Context, _ pgx.Tx, s *state) ([]statement, error) 
 func (t Table) alter(s *state) ([]statement, error) {
 	r := t.relation(s)
 	if r == nil {
-		return nil, errors.New("the relation is gone: plan again")
+		return nil, errGone("relation")
 	}
 	if s.marked(r.owner) {
 		return []statement{t.reclaim(s, r)}, nil
@@ -58,12 +57,8 @@ func (t Table) alter(s *state) ([]statement, error) {
 // reclaim takes the relation from a project's role: an owner is above grants
 // and policies. It goes to the owner of the schema, if that is someone else.
 func (t Table) reclaim(s *state, r *relation) statement {
-	to := "CURRENT_USER"
-	if n := s.schemas[r.schema]; n != nil && !s.marked(n.owner) {
-		to = quote(n.owner)
-	}
 	kind := cmp.Or(map[string]string{"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "S": "SEQUENCE"}[r.kind], "TABLE")
-	return statement{sql: "ALTER " + kind + " " + quote(r.schema, r.name) + " OWNER TO " + to}
+	return statement{sql: "ALTER " + kind + " " + quote(r.schema, r.name) + " OWNER TO " + s.heir(r.schema)}
 }
 
 func (t Table) sequence(name string) []Grant {

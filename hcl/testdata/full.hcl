@@ -210,6 +210,14 @@ project "shop" {
       authenticated = ["select"]
       owner_column  = "owner"
     }
+
+    function "search" {
+      anonymous = true
+    }
+
+    function "mine" {
+      authenticated = true
+    }
   }
 
   dev_server {

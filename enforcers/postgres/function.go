@@ -1,0 +1,200 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// Function is who may execute one function, procedure or aggregate.
+type Function struct {
+	Database  string   `json:"-"`
+	Schema    string   `json:"-"`
+	Signature string   `json:"-"` // name(types of the input arguments)
+	Grants    []Grant  `json:"grants,omitempty"`
+	Drift     []string `json:"drift,omitempty"`
+}
+
+// Addr is postgres.function.DATABASE.SCHEMA.SIGNATURE.
+func (f Function) Addr() reconciler.Addr {
+	return reconciler.NewAddr(Name, "function", f.Database, f.Schema, f.Signature)
+}
+
+// Needs are the schema and the roles that have grants.
+func (f Function) Needs() []reconciler.Addr {
+	s := Schema{Database: f.Database, Name: f.Schema}
+	needs := append(s.grantees(f.Grants, nil), s.Addr())
+	slices.Sort(needs)
+	return needs
+}
+
+// executors is who may execute the functions of a name: admin and service, and
+// who is declared.
+func executors(p specs.Project, name string) []Grant {
+	roles := map[string][]string{p.Role(specs.RoleAdmin): {"execute"}, p.Role(specs.RoleService): {"execute"}}
+	for _, f := range p.Schema.Functions {
+		if f.Name == name && f.Anonymous {
+			roles[p.Role(specs.RoleAnon)] = []string{"execute"}
+		}
+		if f.Name == name && (f.Anonymous || f.Authenticated) {
+			roles[p.Role(specs.RoleUser)] = []string{"execute"}
+		}
+	}
+	return grants(roles)
+}
+
+func signature(name, arguments string) string { return name + "(" + arguments + ")" }
+
+// functionsOf are the functions of a project's schema.
+func functionsOf(p specs.Project, found []specs.Function) []reconciler.Resource {
+	var out []reconciler.Resource
+	for _, f := range found {
+		if f.Database == p.Schema.Database && f.Schema == p.SchemaName() {
+			out = append(out, Function{
+				Database: f.Database, Schema: f.Schema, Signature: signature(f.Name, f.Arguments), Grants: executors(p, f.Name),
+			})
+		}
+	}
+	return out
+}
+
+// liveFunction is a function as the catalogs have it.
+type liveFunction struct {
+	schema, name, arguments, owner string
+	acl                            []privilege
+	extension, definer             bool
+}
+
+// proacl NULL means acldefault(), which gives PUBLIC EXECUTE.
+const functionsSQL = `
+SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes), pg_get_userbyid(p.proowner),
+       coalesce(p.proacl, acldefault('f', p.proowner))::text[], p.prosecdef,
+       EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
+FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname !~ '^pg_temp' AND `
+
+const functionsAll = `(p.proacl IS NOT NULL OR n.nspname = $1
+  OR n.oid IN (SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND description LIKE 'cordon:%')
+  OR p.proowner IN (SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:%'))`
+
+const functionOne = `n.nspname = $1 AND p.proname || '(' || oidvectortypes(p.proargtypes) || ')' = $2`
+
+const surveyFunctionsSQL = `
+SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes)
+FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = ANY ($1) AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
+ORDER BY n.nspname COLLATE "C", p.proname COLLATE "C", oidvectortypes(p.proargtypes) COLLATE "C"`
+
+func surveyFunctions(ctx context.Context, tx pgx.Tx, database string, schemas []string) ([]specs.Function, error) {
+	rows, err := tx.Query(ctx, surveyFunctionsSQL, schemas)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (specs.Function, error) {
+		f := specs.Function{Database: database}
+		return f, row.Scan(&f.Schema, &f.Name, &f.Arguments)
+	})
+}
+
+func (s *state) queueFunctions(b *pgx.Batch, in scope) {
+	which, args := functionsAll, []any{in.schema}
+	if !in.whole {
+		which, args = functionOne, []any{in.schema, in.function}
+	}
+	b.Queue(functionsSQL+which, args...).Query(func(rows pgx.Rows) error {
+		var f liveFunction
+		var acl []string
+		_, err := pgx.ForEachRow(rows, []any{&f.schema, &f.name, &f.arguments, &f.owner, &acl, &f.definer, &f.extension}, func() error {
+			found := f
+			var err error
+			found.acl, err = parseACL(acl, "")
+			s.functions = append(s.functions, &found)
+			return err
+		})
+		return err
+	})
+}
+
+// managedFunction tells whose right to execute is cordon's business. What an
+// extension made is open to PUBLIC as the extension says.
+func (s *state) managedFunction(f *liveFunction) func(string) bool {
+	managed := s.managed(s.schemas[f.schema], f.owner)
+	return func(grantee string) bool { return managed(grantee) && !(f.extension && grantee == "") }
+}
+
+// function is f in the normal form, and whether it bears the mark.
+func (s *state) function(f *liveFunction) (Function, bool) {
+	out := Function{Database: s.block, Schema: f.schema, Signature: signature(f.name, f.arguments)}
+	out.Grants = grantsOf(f.acl, s.managedFunction(f))
+	if s.marked(f.owner) {
+		out.Drift = []string{fmt.Sprintf("owned by %q", f.owner)}
+	}
+	return out, len(out.Grants) > 0 || len(out.Drift) > 0
+}
+
+// target is the function as GRANT and ALTER name it.
+func (f *liveFunction) target() string {
+	return "ROUTINE " + quote(f.schema, f.name) + "(" + f.arguments + ")"
+}
+
+func (f Function) live(s *state) *liveFunction {
+	for _, l := range s.functions {
+		if l.schema == f.Schema && signature(l.name, l.arguments) == f.Signature {
+			return l
+		}
+	}
+	return nil
+}
+
+func (f Function) block() string   { return f.Database }
+func (f Function) scope() scope    { return scope{schema: f.Schema, function: f.Signature} }
+func (f Function) settled() object { f.Drift = nil; return f }
+
+func (f Function) find(s *state) object {
+	if l := f.live(s); l != nil {
+		if live, ok := s.function(l); ok {
+			return live
+		}
+	}
+	return nil
+}
+
+// make takes the function first from a project's role that owns it. It must
+// not run with the rights of its next owner, whoever wrote it.
+func (f Function) make(_ context.Context, _ pgx.Tx, s *state) ([]statement, error) {
+	l := f.live(s)
+	if l == nil {
+		return nil, errGone("function")
+	}
+	name := l.target()
+	if s.marked(l.owner) {
+		var out []statement
+		if l.definer {
+			out = append(out, statement{sql: "ALTER " + name + " SECURITY INVOKER"})
+		}
+		return append(out, statement{sql: "ALTER " + name + " OWNER TO " + s.heir(l.schema)}), nil
+	}
+	revokes, grants := alterACL(name, l.owner, l.acl, s.managedFunction(l), f.Grants)
+	return append(revokes, grants...), nil
+}
+
+func (f Function) unmake(ctx context.Context, tx pgx.Tx, s *state) ([]statement, error) {
+	if f.live(s) == nil {
+		return nil, nil
+	}
+	return Function{Database: f.Database, Schema: f.Schema, Signature: f.Signature}.make(ctx, tx, s)
+}
+
+// heir is who gets what a project's role owned: the owner of the schema, if
+// that is someone else, or cordon's role.
+func (s *state) heir(schema string) string {
+	if n := s.schemas[schema]; n != nil && !s.marked(n.owner) {
+		return quote(n.owner)
+	}
+	return "CURRENT_USER"
+}
