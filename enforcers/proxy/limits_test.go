@@ -25,6 +25,9 @@ func TestBodyLimit(t *testing.T) {
 	}
 	status, body := r.do(r.post(simple + " "))
 	refused(t, status, body, 413, "request_too_large")
+	// One that is announced is refused before it comes.
+	status, body = r.raw(fmt.Sprintf("POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: 1000000\r\n\r\n", r.token))
+	refused(t, status, body, 413, "request_too_large")
 	// Without an announced length the limit is found while it comes.
 	req := r.post("")
 	req.Body, req.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader(simple), strings.NewReader(" "))), -1

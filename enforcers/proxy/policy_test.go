@@ -117,6 +117,25 @@ func TestPolicyAtTheProxy(t *testing.T) {
 	refused(t, status, body, 400, "invalid_request_error")
 }
 
+// The model of the path and that of the body, and those of a batch, are one:
+// it is what the price and the budget go by.
+func TestOneModel(t *testing.T) {
+	for _, tt := range []struct {
+		name, body, path string
+		class            class
+		ok               bool
+	}{
+		{"path alone", `{"max_tokens":1}`, "m", classMessages, true},
+		{"the same in both", `{"model":"m","max_tokens":1}`, "m", classMessages, true},
+		{"different", `{"model":"dear","max_tokens":1}`, "m", classMessages, false},
+		{"two in a batch", `{"requests":[{"params":{"model":"m","max_tokens":1}},{"params":{"model":"dear","max_tokens":1}}]}`, "", classBatches, false},
+	} {
+		if a, bad := inspect([]byte(tt.body), tt.class, tt.path, specs.BodyPolicy{}); (bad == nil) != tt.ok || tt.ok && a.model != "m" {
+			t.Errorf("%s: %+v %v", tt.name, a, bad)
+		}
+	}
+}
+
 func TestBatches(t *testing.T) {
 	declared := specs.BodyPolicy{Models: []string{"m"}, MaxTokens: 10, Batches: true}
 	one := func(params string) string { return `{"custom_id":"1","params":` + params + `}` }
