@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -119,6 +120,9 @@ func (o *Options) settle() (*transport.Endpoint, error) {
 	return endpoint, nil
 }
 
+// scp is the short form of an ssh URL; ext::… is none.
+var scp = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]`)
+
 // parseURL refuses what is neither authentic nor secret on its way, and
 // passwords, which would be shown wherever the URL is. Its errors don't show
 // them either.
@@ -128,9 +132,13 @@ func parseURL(s string) (*transport.Endpoint, error) {
 			return nil, errors.New("the git URL has a password in it: name a secret instead")
 		}
 	}
+	want := errors.New("not a git URL: want https://, ssh://, user@host:path or file://")
+	if !strings.Contains(s, "://") && !scp.MatchString(s) {
+		return nil, want // go-git would take it for a file
+	}
 	e, err := transport.NewEndpoint(s)
 	if err != nil {
-		return nil, errors.New("not a git URL: want https://, ssh:// or file://")
+		return nil, want
 	}
 	switch {
 	case e.Protocol == "https" && e.User != "":
@@ -140,7 +148,7 @@ func parseURL(s string) (*transport.Endpoint, error) {
 	case e.Protocol == "file" && path.IsAbs(e.Path):
 		return e, nil
 	}
-	return nil, fmt.Errorf("%s: want https://, ssh:// or file:// and an absolute path", s)
+	return nil, want
 }
 
 // origin names the source, for the store: what is kept from elsewhere is not

@@ -28,12 +28,26 @@ type session interface {
 
 // pipe is a session with a git-upload-pack at the other end of two streams.
 type pipe struct {
-	in  io.WriteCloser
-	out io.Reader
-	end func() error // closes both; says what the other end said on its way out
+	in    io.WriteCloser
+	out   io.Reader
+	end   func() error // closes both; says what the other end said on its way out
+	asked bool
+	ended bool
+	said  error
 }
 
-func (p *pipe) Close() error { return p.end() }
+// Close takes leave, so that the other end doesn't complain.
+func (p *pipe) Close() error {
+	if p.ended {
+		return p.said
+	}
+	p.ended = true
+	if !p.asked {
+		_, _ = p.in.Write(pktline.FlushPkt)
+	}
+	p.said = p.end()
+	return p.said
+}
 
 func (p *pipe) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
 	refs := packp.NewAdvRefs()
@@ -42,23 +56,24 @@ func (p *pipe) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, err
 		return nil, transport.ErrEmptyRemoteRepository
 	}
 	if err != nil {
-		return nil, errors.Join(p.end(), err)
+		return nil, errors.Join(p.Close(), err)
 	}
 	transport.FilterUnsupportedCapabilities(refs.Capabilities)
 	return refs, nil
 }
 
 func (p *pipe) UploadPack(_ context.Context, r *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+	p.asked = true
 	var b bytes.Buffer
 	if err := errors.Join(r.UploadRequest.Encode(&b), r.UploadHaves.Encode(&b, true), pktline.NewEncoder(&b).Encodef("done\n")); err != nil {
 		return nil, err
 	}
 	if _, err := p.in.Write(b.Bytes()); err != nil {
-		return nil, errors.Join(p.end(), err)
+		return nil, errors.Join(p.Close(), err)
 	}
 	answer := packp.NewUploadPackResponse(r)
 	if err := answer.Decode(io.NopCloser(p.out)); err != nil {
-		return nil, errors.Join(p.end(), err)
+		return nil, errors.Join(p.Close(), err)
 	}
 	return answer, nil
 }

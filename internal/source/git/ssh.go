@@ -8,10 +8,14 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 )
+
+// farewell is how long the server has to end.
+const farewell = time.Second
 
 // ssh opens a session over ssh, to a server whose key is in the known_hosts
 // file. Nothing of the user's ssh configuration is read.
@@ -43,7 +47,7 @@ func (s *Source) ssh(ctx context.Context, c Credentials) (session, error) {
 		return nil, err
 	}
 	end := opened.end
-	opened.end = func() error { stop(); return end() }
+	opened.end = func() error { defer stop(); return end() }
 	return opened, nil
 }
 
@@ -114,8 +118,10 @@ func (s *Source) uploadPack(client *ssh.Client) (*pipe, error) {
 	}
 	end := func() error {
 		_ = in.Close()
+		late := time.AfterFunc(farewell, func() { _ = client.Close() })
+		_ = remote.Wait() // until all that it says is read
+		late.Stop()
 		_ = client.Close()
-		_ = remote.Wait() // until Stderr is read
 		return said.err("the server")
 	}
 	return &pipe{in: in, out: bufio.NewReader(&bounded{r: out, left: s.MaxPack, limit: s.MaxPack}), end: end}, nil
