@@ -32,8 +32,10 @@ const maxLogged = 200
 // shown is a text of the client's as it may be logged: bounded, and without
 // anything like a token.
 func shown(text, prefix string) string {
-	if prefix != "" && strings.Contains(text, prefix) || strings.Contains(text, "sk-") {
-		return "[redacted]"
+	for _, like := range []string{prefix, "sk-ant-", "sk-proj-"} {
+		if like != "" && strings.Contains(text, like) {
+			return "[redacted]"
+		}
 	}
 	if len(text) > maxLogged {
 		return text[:maxLogged] + "…"

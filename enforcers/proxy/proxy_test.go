@@ -254,6 +254,25 @@ func TestBrokenAnswerIsNotWhole(t *testing.T) {
 	eventually(t, "the audit says so", func() bool { return strings.Contains(r.audit.String(), `"reason":"broken"`) })
 }
 
+// A token in a place where none belongs is not told on.
+func TestAuditRedacts(t *testing.T) {
+	r := newRig(t, nil)
+	for _, secret := range []string{r.token, "sk-ant-another"} {
+		r.raw("GET /v1/" + secret + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		status, body := r.do(r.post(strings.Replace(simple, "claude-test-1", secret, 1)))
+		if status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
+		eventually(t, "both are in the audit", func() bool { return strings.Count(r.audit.String(), "[redacted]") >= 2 })
+		if strings.Contains(r.audit.String(), secret) {
+			t.Errorf("the audit tells: %s", r.audit)
+		}
+	}
+	if got := shown("/disk-1/"+strings.Repeat("x", 300), ""); len(got) > 210 || !strings.HasPrefix(got, "/disk-1/") {
+		t.Error(got)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	r := newRig(t, func(o *Options) { o.Metrics = registry })
