@@ -2,51 +2,59 @@ package transcript
 
 // base64 verifies that the decoded value stands where c's digits say, decides
 // by the neighbours it has once decoded, and returns the digits that hold any
-// bit of it, with their padding.
+// bit of it, with their padding. A piece of base64, cut off before its group
+// is whole, will do: only the bits that are there must be right.
 func (c candidate) base64() (start, end int, ok bool) {
 	v, p := c.view, c.p
-	first := c.at - coreStart(p.shift) // of the group that value begins in
-	if first < 0 {
-		return 0, 0, false
-	}
-	for i := first; i < c.at; i++ {
-		if sextet(v.text[i]) < 0 {
-			return 0, 0, false
-		}
-	}
-	from := first
-	for i := 0; i < 4 && from > 0 && sextet(v.text[from-1]) >= 0 && !v.taken.ends[v.raw(from)]; i++ {
-		from--
-	}
-	if first-from < 4 {
-		from = first
-	}
+	end = c.at + len(p.text)
+	digits, skipped, from := c.digitsBefore()
 	limit := len(p.value) + 6
 	if p.inner == kindToken {
 		limit += maxToken
 	}
-	to := min(len(v.text), from+2*limit)
-	for i := c.at + len(p.text); i < to; i++ {
-		if v.taken.starts[v.raw(i)] { // what gives way is no neighbour
-			to = i
-		}
+	to := end
+	for to < len(v.text) && to < end+2*limit && sextet(v.text[to]) >= 0 && !v.taken.starts[v.raw(to)] {
+		to++
 	}
-	decoded := decodeDigits(v.text[from:to], limit)
-	at := (first-from)/4*3 + p.shift
+	digits = append(digits, v.text[c.at:to]...)
+	if to == end {
+		digits = append(digits, p.last...)
+	}
+	decoded := decodeDigits(digits, limit)
+	at := skipped/4*3 + p.shift
 	stop := at + len(p.value)
 	if stop > len(decoded) || string(decoded[at:stop]) != p.value {
 		return 0, 0, false
 	}
 	inner := candidate{view: &view{text: decoded, taken: &taken{}}, p: &pattern{kind: p.inner, text: p.value}, at: at}
 	at, stop, ok = inner.verify()
-	start, end = from+at*8/6, from+(stop*8+5)/6
-	if v.splits(start) {
+	zero := c.at - coreStart(p.shift) - skipped // where the first of digits would stand
+	start, end = max(zero+at*8/6, from), min(zero+(stop*8+5)/6, to)
+	if !ok || v.splits(start) {
 		return 0, 0, false
 	}
 	for n := 0; n < 2 && end < len(v.text) && v.text[end] == '='; n++ {
 		end++
 	}
 	return start, end, ok
+}
+
+// digitsBefore are the digits before c's, from where a group of four begins:
+// those of c's own group, what they would be where they are not there, and the
+// group before it, skipped digits, if that is there. The first that is there
+// stands at from.
+func (c candidate) digitsBefore() (digits []byte, skipped, from int) {
+	v, need := c.view, coreStart(c.p.shift)
+	from = c.at
+	for from > 0 && c.at-from < need+4 && sextet(v.text[from-1]) >= 0 && !v.taken.ends[v.raw(from)] {
+		from--
+	}
+	if c.at-from == need+4 {
+		return append(digits, v.text[from:c.at]...), 4, from
+	}
+	from = max(from, c.at-need)
+	digits = append(digits, c.p.first[:need-(c.at-from)]...)
+	return append(digits, v.text[from:c.at]...), 0, from
 }
 
 // decodeDigits decodes base64 of either alphabet up to what is none, or limit

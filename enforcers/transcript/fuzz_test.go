@@ -17,6 +17,8 @@ func seeds(f *testing.F) {
 		`["\\u0031\\u0030.202.0.1","%31%30.202.0.1","\n10.202.0.1\t","\u001b[31m0aca0001\u001b[m","\u0010.202.0.1"]`,
 		`{"k":"` + quoted(odd) + `","l":"` + quoted(quoted(odd)) + `","m":"` + apiKey + `"}`,
 		`10.202.0.110.202.0.1.10.202.0.2.181010433cc-sess-1.10.202.0.1`,
+		"10.202.0.1MTAuMjAyLjAuM10.202.0.1MTAuM",
+		" MTAuMjAyLjAuMX=zEwLjIwMi4wLjIjIx",
 		"10.202.0.1A00001A0000zEwLjIwMi4wLjIzEwLjIwMi4wLjI=",
 		"10.202.0.1" + b64("10.202.0.1") + "0aca0001" + b64("x10.202.0.2"),
 		`[{"signature":"\\","type":"thinking","x":{"type":"redacted_thinking","y":"10.202.0.1"}},"\\",{"signature":"a","z":"10.202.0.1"}]`,

@@ -40,6 +40,8 @@ type pattern struct {
 	inner kind   // how the neighbours of the decoded text decide
 	value string // the decoded text
 	shift int    // how many bytes stand before value in its first group of three
+	first string // the digits before text in value's first group, as if zeros stood before value
+	last  string // the digit behind text that holds the rest of value's bits, and zeros; "" if none does
 }
 
 // maxAnchor is how many bytes of a pattern the automaton knows: enough to be
@@ -133,8 +135,9 @@ func base64Patterns(p pattern) []pattern {
 	var out []pattern
 	for shift := range 3 {
 		whole := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("\x00", shift) + p.text))
-		core := whole[coreStart(shift) : (shift+len(p.text))*8/6]
-		b := pattern{kind: kindBase64, text: core, secret: p.secret, inner: p.kind, value: p.text, shift: shift}
+		full := (shift + len(p.text)) * 8 / 6
+		core := whole[coreStart(shift):full]
+		b := pattern{kind: kindBase64, text: core, secret: p.secret, inner: p.kind, value: p.text, shift: shift, first: whole[:coreStart(shift)], last: whole[full:]}
 		out = append(out, b)
 		if url := strings.NewReplacer("+", "-", "/", "_").Replace(core); url != core {
 			b.text = url
