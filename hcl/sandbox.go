@@ -127,7 +127,7 @@ func (l *loader) readAgent(b body) *specs.Agent {
 	}
 	a := blocks[kind]
 	l.locatable(a)
-	if kinds := []string{"claude-code"}; !slices.Contains(kinds, kind) {
+	if kinds := specs.AgentKinds(); !slices.Contains(kinds, kind) {
 		l.error(a.header, fmt.Sprintf("unknown agent %q in %s", kind, b.what), didYouMean(kind, kinds))
 	}
 	return &specs.Agent{

@@ -31,6 +31,17 @@ func (c *checker) agent(s Set, x Sandbox) {
 	if t := x.Agent.Transcript; t != "" && !strings.HasPrefix(t, "~/") {
 		c.path(x.Agent.Range, "transcript", t)
 	}
+	if len(x.Agent.Hide) > 0 && x.Agent.Kind != "claude-code" {
+		c.add(x.Agent.Range, "hide", fmt.Sprintf("agent %q can't hide variables from what it runs", x.Agent.Kind), "Leave hide out.")
+	}
+	if filter := Find(s.Seccomps, x.Seccomp); filter != nil && len(x.Agent.Hide) > 0 {
+		for _, call := range NestingCalls() {
+			if slices.Contains(filter.Deny, call) {
+				c.add(x.Agent.Range, "hide", fmt.Sprintf("seccomp %q denies %s, which the agent of sandbox %q hides variables with", filter.Name, call, x.Name),
+					"It runs its shell in a sandbox of its own. Leave the call out of deny, or leave hide out.")
+			}
+		}
+	}
 	network := Find(s.Networks, x.Network)
 	if x.Agent.Proxy != "" && network != nil && !slices.Contains(network.Allow, x.Agent.Proxy) {
 		c.add(x.Agent.Range, "proxy", fmt.Sprintf("the agent of sandbox %q can't reach proxy %q", x.Name, x.Agent.Proxy),

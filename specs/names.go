@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"strconv"
 )
@@ -57,6 +58,18 @@ func (n Network) SlotAddrs(slot int) (host, session netip.Prefix) {
 	return at(v + 1), at(v + 2)
 }
 
+// SlotOf returns the slot that an address of the pool belongs to, its host's
+// end or its session's.
+func (n Network) SlotOf(addr netip.Addr) (slot int, ok bool) {
+	addr = addr.Unmap()
+	if !addr.Is4() || !n.Pool.Contains(addr) {
+		return 0, false
+	}
+	at, base := addr.As4(), n.Pool.Masked().Addr().As4()
+	slot = int(binary.BigEndian.Uint32(at[:])-binary.BigEndian.Uint32(base[:])) / 4
+	return slot, slot < n.Slots()
+}
+
 // The four roles of a project's schema.
 const (
 	RoleAnon    = "anon"    // not logged in
@@ -70,3 +83,12 @@ func (p Project) SchemaName() string { return p.Name }
 
 // Role is the name of one of the project's database roles.
 func (p Project) Role(kind string) string { return p.Name + "_" + kind }
+
+// AgentKinds are the clients that sandboxes can be prepared for.
+func AgentKinds() []string { return []string{"aider", "claude-code", "codex", "gemini-cli"} }
+
+// NestingCalls are the system calls that an agent needs besides those of the
+// base to run what it starts in a sandbox of its own, sorted.
+func NestingCalls() []string {
+	return []string{"chroot", "clone", "mount", "pivot_root", "setns", "umount2", "unshare"}
+}

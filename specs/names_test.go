@@ -94,7 +94,7 @@ func TestNotEnforced(t *testing.T) {
 			t.Errorf("%s is not among %v", want, got)
 		}
 	}
-	if slices.Contains(got, "network.n.publish") || slices.Contains(got, "sandbox.b.agent") || slices.Contains(got, "project.p.schema") {
+	if slices.Contains(got, "network.n.publish") || slices.Contains(got, "proxy.llm") || slices.Contains(got, "sandbox.a.agent") || slices.Contains(got, "project.p.schema") {
 		t.Error(got)
 	}
 	if len(specs.Set{}.NotEnforced()) != 0 {

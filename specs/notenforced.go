@@ -5,20 +5,12 @@ package specs
 // written is passed over in silence.
 func (s Set) NotEnforced() []string {
 	var out []string
-	for _, p := range s.Proxies {
-		out = append(out, "proxy."+p.Name)
-	}
 	for _, g := range s.Gateways {
 		out = append(out, "gateway."+g.Name)
 	}
 	for _, n := range s.Networks {
 		if n.Publish {
 			out = append(out, "network."+n.Name+".publish")
-		}
-	}
-	for _, b := range s.Sandboxes {
-		if b.Agent != nil {
-			out = append(out, "sandbox."+b.Name+".agent")
 		}
 	}
 	for _, p := range s.Projects {

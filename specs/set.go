@@ -62,7 +62,6 @@ type Environment struct {
 }
 
 // Proxy is an LLM reverse proxy that sessions may be allowed to reach.
-// Declared, enforced by a later build; its Port is used by networks.
 type Proxy struct {
 	Range    Range             `json:"-"`
 	Name     string            `json:"name"`
@@ -187,15 +186,21 @@ type Limits struct {
 	Pids   int   `json:"pids,omitempty"`   // tasks: processes and threads
 }
 
-// Agent prepares a sandbox for a known client. Declared, enforced by a later build.
+// Agent prepares a sandbox for a known client.
 type Agent struct {
 	Range      Range    `json:"-"`
-	Kind       string   `json:"kind"`
+	Kind       string   `json:"kind"` // one of [AgentKinds]
 	Proxy      string   `json:"proxy,omitempty"`
-	Hide       []string `json:"hide,omitempty"`
-	Transcript string   `json:"transcript,omitempty"`
-	Home       string   `json:"home,omitempty"` // "session" or "project"
+	Hide       []string `json:"hide,omitempty"`       // names; a trailing * matches any rest
+	Transcript string   `json:"transcript,omitempty"` // absolute, or below the home: "~/…"
+	Home       string   `json:"home,omitempty"`
 }
+
+// For how long the home of an agent's sessions is kept.
+const (
+	HomeSession = "session" // it goes with the session
+	HomeProject = "project" // sessions of the same project and sandbox share it
+)
 
 // Database is a PostgreSQL database that projects have schemas in.
 type Database struct {

@@ -13,7 +13,7 @@ for pair in \
 	bwrap=bubblewrap iptables=iptables nft=nftables ipset=ipset ip=iproute2 git=git \
 	gcc=gcc make=make pkg-config=pkg-config \
 	runc=runc firejail=firejail qemu-system-x86_64=qemu-system-x86 \
-	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql unshare=util-linux; do
+	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql unshare=util-linux socat=socat; do
 	have "${pair%%=*}" || want "${pair#*=}"
 done
 [ -e /usr/include/seccomp.h ] || want libseccomp-dev
