@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aicodesit/cordon/internal/agent"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
@@ -50,6 +51,7 @@ type Resource struct {
 type Point struct {
 	Path string `json:"path"`
 	From string `json:"from,omitempty"` // literal source on the host; "" : a tmpfs, or known only at start
+	File bool   `json:"file,omitempty"` // a file, whatever From is
 }
 
 // Addr implements [reconciler.Resource].
@@ -106,6 +108,12 @@ func desired(s specs.Sandbox) (Resource, error) {
 			p.From = from
 		}
 		r.Points = append(r.Points, p)
+	}
+	if kind, ok := agent.Of(s); ok {
+		r.Programs = sorted(append(r.Programs, kind.Programs(*s.Agent)...))
+		for _, path := range kind.Points() {
+			r.Points = append(r.Points, Point{Path: path, File: true})
+		}
 	}
 	slices.SortFunc(r.Points, func(a, b Point) int { return strings.Compare(a.Path, b.Path) })
 	return r, nil

@@ -30,11 +30,15 @@ func resolve(r Resource) (plan, error) {
 	return p, nil
 }
 
-// filePoints are the mount points whose source is a file.
+// filePoints are the mount points that are files.
 func filePoints(points []Point) []string {
 	var out []string
 	for _, pt := range points {
 		var st unix.Stat_t
+		if pt.File {
+			out = append(out, pt.Path)
+			continue
+		}
 		if pt.From != "" && unix.Stat(pt.From, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			out = append(out, pt.Path)
 		}

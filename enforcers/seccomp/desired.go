@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/aicodesit/cordon/internal/agent"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
@@ -79,14 +80,37 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 		}
 		out = append(out, r)
 	}
-	if slices.ContainsFunc(set.Sandboxes, func(s specs.Sandbox) bool { return s.Seccomp == "" }) {
-		r, err := desired(specs.Seccomp{Name: baseName, Base: Base}, rules)
+	for _, s := range extra(set) {
+		r, err := desired(s, rules)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", Addr(""), err)
+			return nil, fmt.Errorf("%s: %w", Addr(s.Name), err)
 		}
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// extra are the filters that no block declares and sandboxes need: the base as
+// it is, and variants for agents that make sandboxes themselves.
+func extra(set specs.Set) []specs.Seccomp {
+	var out []specs.Seccomp
+	for _, s := range set.Sandboxes {
+		name := agent.Filter(s)
+		filter := specs.Seccomp{Name: baseName, Base: Base}
+		if block := specs.Find(set.Seccomps, s.Seccomp); block != nil {
+			filter = *block
+		}
+		switch {
+		case agent.Nests(s):
+			filter.Name, filter.Allow = name, append(slices.Clone(filter.Allow), specs.NestingCalls()...)
+		case name != "":
+			continue // a block
+		}
+		if !slices.ContainsFunc(out, func(have specs.Seccomp) bool { return have.Name == filter.Name }) {
+			out = append(out, filter)
+		}
+	}
+	return out
 }
 
 func desired(s specs.Seccomp, rules string) (Resource, error) {
