@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/agent"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -69,7 +70,7 @@ func (s *running) allocate(p *plan) (dead []entry, err error) {
 			ID: s.id, Sandbox: sb.Name, User: p.who.name, Slot: specs.NoSlot, Limits: sb.Limits, Digest: set.SandboxDigest(sb.Name),
 			Started: time.Now().UTC().Truncate(time.Second), Command: p.command, PID: os.Getpid(),
 		},
-		Seccomp: sb.Seccomp, Grace: cmp.Or(sb.Grace, defaultGrace),
+		Seccomp: agent.Filter(sb), Grace: cmp.Or(sb.Grace, defaultGrace),
 	}
 	if p.project != nil {
 		s.lease.Project = p.project.Name
@@ -77,6 +78,7 @@ func (s *running) allocate(p *plan) (dead []entry, err error) {
 	if err := s.takeSlot(set, sb); err != nil {
 		return nil, err
 	}
+	s.lease.Transcript = s.transcript(p)
 	return dead, s.writeLease()
 }
 

@@ -39,6 +39,9 @@ func (e *Enforcer) apply(ctx context.Context, c reconciler.Change) error {
 				e.log.WarnContext(ctx, "session did not end when asked", "session", id, "err", err)
 			}
 		}
+		if err := e.scrubbed(ctx, id); err != nil {
+			return err
+		}
 		return e.kernel.remove(id)
 	}
 	want, err := decode(c.After)
@@ -49,12 +52,28 @@ func (e *Enforcer) apply(ctx context.Context, c reconciler.Change) error {
 	return e.put(ctx, now, exists, want)
 }
 
+// scrubbed does what the process that ran the session did not come to. Only
+// when it was interrupted is it tried again: what can't be scrubbed now can't
+// be later.
+func (e *Enforcer) scrubbed(ctx context.Context, id string) error {
+	now, exists, err := e.kernel.get(id)
+	if err != nil || !exists || now.Transcript == nil || e.scrub == nil {
+		return err
+	}
+	err = e.scrub(ctx, *now.Transcript)
+	if err != nil && ctx.Err() == nil {
+		e.log.WarnContext(ctx, "transcripts", "session", id, "err", err)
+		return nil
+	}
+	return err
+}
+
 func (e *Enforcer) put(ctx context.Context, now entry, exists bool, want Session) error {
 	if exists && now.broken == nil && fromRecord(now.record).equal(want) {
 		return nil
 	}
 	if !exists || !now.held {
-		r := record{Lease: now.Lease, Seccomp: want.seccomp}
+		r := record{Lease: now.Lease, Seccomp: want.seccomp, Transcript: now.Transcript}
 		r.ID, r.Sandbox, r.Project, r.User = want.ID, want.Sandbox, want.Project, want.User
 		r.Network, r.Slot, r.Digest = want.Network, want.Slot, want.Digest
 		return e.kernel.write(r)

@@ -2,11 +2,13 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"syscall"
 
+	"github.com/aicodesit/cordon/internal/agent"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
@@ -32,6 +34,9 @@ type Groups interface {
 type Options struct {
 	RunDir rundir.Dir
 	Log    *slog.Logger // nil: nothing is logged
+	// Scrub takes the traces of a session that ended badly out of its
+	// transcripts; nil leaves them.
+	Scrub func(context.Context, Transcript) error
 }
 
 // Enforcer keeps the sessions' records. It implements [reconciler.Enforcer],
@@ -40,6 +45,7 @@ type Options struct {
 type Enforcer struct {
 	kernel kernel
 	log    *slog.Logger
+	scrub  func(context.Context, Transcript) error
 }
 
 // New returns an Enforcer on this host.
@@ -47,7 +53,7 @@ func New(o Options) *Enforcer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Enforcer{kernel: linux{dir: o.RunDir}, log: o.Log}
+	return &Enforcer{kernel: linux{dir: o.RunDir}, log: o.Log, scrub: o.Scrub}
 }
 
 // Session is one session.
@@ -102,7 +108,7 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 		if sandbox == nil {
 			continue
 		}
-		s := fromRecord(record{Lease: l, Seccomp: sandbox.Seccomp})
+		s := fromRecord(record{Lease: l, Seccomp: agent.Filter(*sandbox)})
 		if sandbox.OnChange == specs.OnChangeRestart {
 			s.Digest = set.SandboxDigest(l.Sandbox)
 		}

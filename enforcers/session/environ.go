@@ -10,15 +10,16 @@ import (
 // environ is a session's environment: of the caller's what env allows, then
 // what it sets. It is sorted. Where HOME, USER and LOGNAME are allowed they
 // have the session's own values, for the caller's would name a home that is
-// not there. PWD is bubblewrap's.
-func environ(env *specs.Environment, caller []string, values map[string]string, who account) ([]string, error) {
+// not there. PWD is bubblewrap's. What strips matches never comes from the
+// caller.
+func environ(env *specs.Environment, caller, strips []string, values map[string]string, who account) ([]string, error) {
 	if env == nil {
 		return []string{}, nil
 	}
 	got := map[string]string{}
 	for _, e := range caller {
 		name, value, ok := strings.Cut(e, "=")
-		if ok && name != "" && name != "PWD" && allowed(env.Allow, name) {
+		if ok && name != "" && name != "PWD" && allowed(env.Allow, name) && !allowed(strips, name) {
 			got[name] = value
 		}
 	}

@@ -27,6 +27,8 @@ type record struct {
 	specs.Lease
 	Seccomp string        `json:"seccomp,omitempty"` // name of the filter that it was started with
 	Grace   time.Duration `json:"grace,omitempty"`   // how long it has to end when asked
+
+	Transcript *Transcript `json:"transcript,omitempty"` // nil: none, or done
 }
 
 // entry is a session's directory as found.

@@ -27,6 +27,7 @@ type plan struct {
 	env     []string
 	mounts  []bwrap.Mount
 	dir     string // working directory
+	home    *home  // nil: not kept
 }
 
 // prepare checks the request against the set, which it does not change. id is
@@ -56,10 +57,10 @@ func (r *Runner) prepare(set specs.Set, q Request, id string) (*plan, error) {
 	if p.command, err = p.commandOf(q); err != nil {
 		return nil, err
 	}
-	if p.env, err = environ(specs.Find(set.Environments, sandbox.Environment), r.Environ, p.values, p.who); err != nil {
+	if p.env, err = environ(specs.Find(set.Environments, sandbox.Environment), r.Environ, p.strips(), p.values, p.who); err != nil {
 		return nil, err
 	}
-	if err := p.layMounts(); err != nil {
+	if err := r.layMounts(p); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (p *plan) commandOf(q Request) ([]string, error) {
 }
 
 // layMounts lists what goes on top of the tree.
-func (p *plan) layMounts() error {
+func (r *Runner) layMounts(p *plan) error {
 	p.add(bwrap.Mount{To: "/home", Size: ownTmpfs, Mode: 0o755, Sealed: true})
 	p.add(bwrap.Mount{To: "/tmp", Size: ownTmpfs, Mode: 0o1777})
 	p.add(bwrap.Mount{To: "/dev/shm", Size: ownTmpfs, Mode: 0o1777})
@@ -147,6 +148,12 @@ func (p *plan) layMounts() error {
 		if err := p.bind(b); err != nil {
 			return err
 		}
+	}
+	if err := p.checkAgent(); err != nil {
+		return err
+	}
+	if err := r.keptHome(p); err != nil {
+		return err
 	}
 	if p.at(p.who.home()) < 0 {
 		p.add(bwrap.Mount{To: p.who.home(), Size: ownTmpfs, Mode: 0o700})
@@ -192,18 +199,18 @@ func (p *plan) hosts(slot int) []byte {
 	s := "127.0.0.1 localhost " + p.sandbox.Name + "\n::1 localhost\n"
 	if n := specs.Find(p.set.Networks, p.sandbox.Network); n != nil && slot >= 0 {
 		host, _ := n.SlotAddrs(slot)
-		s += host.Addr().String() + " proxy.internal\n"
+		s += host.Addr().String() + " " + proxyName + "\n"
 	}
 	return []byte(s)
 }
 
 func (p *plan) close() {
-	var failed []error
+	failed := []error{p.home.close()}
 	for _, m := range p.mounts {
 		if m.Source != nil {
 			failed = append(failed, m.Source.Close())
 		}
 	}
 	_ = errors.Join(failed...) // descriptors of ours, opened for looking only
-	p.mounts = nil
+	p.mounts, p.home = nil, nil
 }

@@ -28,6 +28,11 @@ type Runner struct {
 	Stdin, Stdout, Stderr *os.File
 	Environ               []string // the caller's
 
+	StateDir string // of kept homes
+	Tokens   Tokens // nil: agents get none
+	// Scrub takes a session's traces out of its transcripts; nil leaves them.
+	Scrub func(context.Context, Transcript) error
+
 	// Reload reads the files again, for a session that is started again under
 	// a changed profile. Without it such a session ends.
 	Reload func(context.Context) (specs.Set, error)

@@ -189,15 +189,15 @@ func TestUndeclaredSandboxEnds(t *testing.T) {
 func TestEnviron(t *testing.T) {
 	env := &specs.Environment{Allow: []string{"PATH", "LC_*", "HOME", "PWD", "NO"}, Set: map[string]specs.Template{"P": "is ${session.project.name}", "PATH": "/set"}}
 	caller := []string{"PATH=/caller", "LC_ALL=C", "LC_=x", "LCX=no", "HOME=/root", "USER=root", "PWD=/here", "NOT=no", "SECRET=s", "=odd", "alone"}
-	got, err := environ(env, caller, map[string]string{"session.project.name": "shop"}, account{name: "u"})
+	got, err := environ(env, caller, nil, map[string]string{"session.project.name": "shop"}, account{name: "u"})
 	must(t, err)
 	if diff := cmp.Diff([]string{"HOME=/home/u", "LC_=x", "LC_ALL=C", "P=is shop", "PATH=/set"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := environ(nil, caller, nil, account{}); err != nil || len(got) > 0 {
+	if got, err := environ(nil, caller, nil, nil, account{}); err != nil || len(got) > 0 {
 		t.Errorf("without a block: %v, %v", got, err)
 	}
-	if _, err := environ(env, caller, nil, account{}); err == nil {
+	if _, err := environ(env, caller, nil, nil, account{}); err == nil {
 		t.Error("a name that is not known was accepted")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/agent"
 	"github.com/aicodesit/cordon/internal/bwrap"
 	"github.com/aicodesit/cordon/internal/run"
 	"github.com/aicodesit/cordon/reconciler"
@@ -54,6 +55,7 @@ func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.checkProxy(ctx, p)
 	err = proc.Lookup()
 	if err == nil {
 		err = proc.Release()
@@ -215,9 +217,9 @@ func (s *running) spec(p *plan) (bwrap.Spec, error) {
 	}
 	spec := bwrap.Spec{
 		Program: program, Unshare: unshare, Root: s.RunDir.Root(p.sandbox.Name), UID: p.who.uid, GID: p.who.gid,
-		Userns: s.userns(p.who.uid), Nested: p.sandbox.Agent != nil, Stage: s.RunDir.Session(s.id), Hostname: p.sandbox.Name,
+		Userns: s.userns(p.who.uid), Nested: agent.Nests(p.sandbox), Stage: s.RunDir.Session(s.id), Hostname: p.sandbox.Name,
 		Namespaces: p.sandbox.Namespaces, Mounts: slices.Clone(p.mounts), Capabilities: p.sandbox.Capabilities,
-		Filter: s.RunDir.Seccomp(p.sandbox.Seccomp), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,
+		Filter: s.RunDir.Seccomp(agent.Filter(p.sandbox)), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,
 		Enter: func(attr *syscall.SysProcAttr) (func() error, error) { return s.Groups.Enter(s.id, attr) },
 	}
 	if !spec.Userns && spec.UID == 0 {
@@ -225,6 +227,9 @@ func (s *running) spec(p *plan) (bwrap.Spec, error) {
 	}
 	if !spec.Userns && len(spec.Capabilities) > 0 {
 		return spec, fmt.Errorf("capabilities need user namespaces, and this host has none for users")
+	}
+	if !spec.Userns && spec.Nested {
+		return spec, fmt.Errorf("hide needs user namespaces for the agent's own sandbox, and this host has none for users: leave hide out")
 	}
 	if s.lease.Slot >= 0 {
 		spec.Netns = s.RunDir.Netns(s.lease.Network, s.lease.Slot)
@@ -234,7 +239,7 @@ func (s *running) spec(p *plan) (bwrap.Spec, error) {
 			}
 		}
 	}
-	return spec, nil
+	return spec, s.prepareAgent(p, &spec)
 }
 
 func (s *running) userns(uid uint32) bool {
@@ -307,6 +312,7 @@ func (s *running) finish(ctx context.Context) {
 	if s.lock == nil {
 		return
 	}
+	s.endAgent(context.WithoutCancel(ctx))
 	_ = s.lock.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()

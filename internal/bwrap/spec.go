@@ -42,7 +42,7 @@ type Spec struct {
 type Mount struct {
 	To       string
 	Source   *Source // a directory or file of the host
-	Writable bool    // the Source
+	Writable bool    // the Source; and a Content, which is then a file in what is mounted there
 	Content  []byte  // a read-only file
 	Size     int64   // bytes; a tmpfs
 	Mode     uint32  // of the tmpfs or file
@@ -123,6 +123,9 @@ func (m Mount) options(i int, memFile func([]byte) (int, error)) ([]string, erro
 		fd, err := memFile(m.Content)
 		if err != nil {
 			return nil, err
+		}
+		if m.Writable {
+			return []string{"--perms", mode(m.Mode), "--file", strconv.Itoa(fd), m.To}, nil
 		}
 		return []string{"--perms", mode(m.Mode), "--ro-bind-data", strconv.Itoa(fd), m.To}, nil
 	case m.Size > 0:
