@@ -48,7 +48,7 @@ func (a *app) host(set specs.Set) *host {
 		}),
 	}
 	h.Reconciler = &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
-		{Name: "session", Enforcer: session.New(session.Options{RunDir: a.run(), Log: log})},
+		{Name: "session", Enforcer: session.New(session.Options{RunDir: a.run(), Log: log, Scrub: a.scrubber(set)})},
 		{Name: "cgroup", Enforcer: h.cgroup},
 		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.run(), Log: log})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: a.run(), Log: log})},

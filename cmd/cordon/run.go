@@ -70,6 +70,7 @@ func (a *app) runner(set specs.Set) *session.Runner {
 	h := a.host(set)
 	return &session.Runner{
 		Set: set, Reconciler: h.Reconciler, RunDir: rundir.Dir(a.RunDir), Groups: h.cgroup, Log: h.Log,
+		StateDir: a.StateDir, Tokens: tokens{}, Scrub: a.scrubber(set),
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: os.Stderr, Environ: a.environ,
 		Reload: func(context.Context) (specs.Set, error) {
 			set, diags := hcl.Load(a.Dir, a.options())
@@ -109,14 +110,14 @@ func (a *app) sessions() *session.Enforcer {
 
 func (a *app) showSessions(list []session.Status) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tPROJECT\tSANDBOX\tUSER\tADDRESS\tPID\tAGE\tSTATE")
+	fmt.Fprintln(w, "ID\tPROJECT\tSANDBOX\tUSER\tADDRESS\tPID\tAGE\tTOKEN\tSTATE")
 	for _, s := range list {
 		state := "current"
 		if s.Stale {
 			state = "stale"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, dash(s.Project), s.Sandbox, s.User, dash(s.Address), s.PID,
-			time.Since(s.Started).Round(time.Second), state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, dash(s.Project), s.Sandbox, s.User, dash(s.Address), s.PID,
+			time.Since(s.Started).Round(time.Second), a.tokenAge(s.ID), state)
 	}
 	return w.Flush()
 }

@@ -18,6 +18,7 @@ import (
 type settings struct {
 	Dir          string
 	RunDir       string
+	StateDir     string
 	CgroupParent string
 	LogLevel     string
 	Vars         []string
@@ -32,6 +33,7 @@ func (s *settings) register(root *cobra.Command, environ []string) {
 	f := root.PersistentFlags()
 	f.StringP("dir", "C", ".", "directory of the *.hcl files")
 	f.String("run-dir", "/run/cordon", "directory of what lasts until reboot")
+	f.String("state-dir", "/var/lib/cordon", "directory of what is kept: homes, budgets")
 	f.String("cgroup-parent", "cordon", "cgroup that sessions' cgroups are made in")
 	f.String("log-level", "warn", "debug, info, warn or error")
 	f.StringArray("var", nil, "set a variable, NAME=VALUE")
@@ -52,6 +54,7 @@ func (s *settings) load(cmd *cobra.Command, environ []string) error {
 		return err
 	}
 	s.Dir, s.RunDir, s.CgroupParent, s.LogLevel = v.GetString("dir"), v.GetString("run-dir"), v.GetString("cgroup-parent"), v.GetString("log-level")
+	s.StateDir = v.GetString("state-dir")
 	// Values may hold commas and spaces: viper would split them.
 	var err error
 	if s.Vars, err = cmd.Flags().GetStringArray("var"); err != nil {
