@@ -347,6 +347,7 @@ type Server struct {
 	User      string `json:"user"`                // whom cordon connects as
 	Superuser bool   `json:"superuser,omitempty"` // the User is
 	Owner     bool   `json:"owner,omitempty"`     // the User may change the database itself
+	Guarded   bool   `json:"guarded,omitempty"`   // new tables are closed at once
 }
 
 // Find returns a pointer to the element of list called name, or nil.

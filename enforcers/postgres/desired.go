@@ -34,13 +34,13 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 			}
 		}
 	}
-	return out, nil
+	return append(out, guards(set)...), nil
 }
 
 // Notes tell of tables that are declared and not there, and of access that
 // is declared and can't be given.
 func (e *Enforcer) Notes(set specs.Set) []reconciler.Note {
-	var notes []reconciler.Note
+	notes := guardNotes(set)
 	facts := bySchema(set.Tables)
 	for _, p := range set.Projects {
 		if p.Schema == nil {

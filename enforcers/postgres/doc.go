@@ -43,6 +43,11 @@
 // run as a superuser or a role with BYPASSRLS, or switch FORCE off and on in
 // its own transaction. Foreign keys are not affected.
 //
+// A table that others make in a marked schema is closed in the transaction
+// that makes it, and so is a function, by an event trigger (see [Guard]) where
+// a superuser could make one: row level security is forced and there is no
+// policy until the next apply. A plan has a note where that is not so.
+//
 // # What is cordon's
 //
 // Mark: a comment beginning with cordon: and the address on roles, schemas

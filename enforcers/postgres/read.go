@@ -33,7 +33,12 @@ func (e *Enforcer) Survey(ctx context.Context, set specs.Set) (specs.Set, error)
 			}
 			set.Tables = append(set.Tables, found...)
 			functions, err := surveyFunctions(ctx, tx, d.Name, schemas[d.Name])
+			if err != nil {
+				return err
+			}
 			set.Functions = append(set.Functions, functions...)
+			server, err := surveyServer(ctx, tx, d.Name)
+			set.Servers = append(set.Servers, server)
 			return err
 		})
 		if err != nil {
@@ -143,6 +148,9 @@ func (s *state) resources() []reconciler.Resource {
 	}
 	for _, d := range s.allDefaults() {
 		out = append(out, d)
+	}
+	if g, ok := s.liveGuard(); ok {
+		out = append(out, g)
 	}
 	return out
 }

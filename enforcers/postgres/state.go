@@ -19,6 +19,7 @@ type state struct {
 	relations             map[uint32]*relation
 	functions             []*liveFunction
 	defaults              []liveDefault
+	guard                 liveGuard
 }
 
 // liveRole is a role that bears a mark, of any installation.
@@ -98,6 +99,7 @@ func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, 
 	s.queueRelations(b, in)
 	s.queueFunctions(b, in)
 	s.queueDefaults(b)
+	s.queueGuard(b)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
