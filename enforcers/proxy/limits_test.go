@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -54,6 +55,55 @@ func TestBodyEndsEarly(t *testing.T) {
 	eventually(t, "it is refused", func() bool { return strings.Contains(r.audit.String(), `"status":400`) })
 	if len(r.up.Requests()) != 0 {
 		t.Error("a part came to the upstream")
+	}
+}
+
+// A body that does not come ends its request, and gives its memory back.
+func TestSlowBody(t *testing.T) {
+	r := newRig(t, nil)
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: 1000\r\n\r\n{", r.token)
+	eventually(t, "it is being read", func() bool { return r.server.gates.memory.Load() > 0 })
+	r.server.reads.end(time.Now().Add(-bodyPatience)) // it began later
+	r.server.reads.end(time.Now())
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
+		t.Errorf("%v: %s", err, answer)
+	}
+	eventually(t, "its memory is given back", func() bool { return r.server.gates.memory.Load() == 0 })
+}
+
+// An address has so many connections and no more.
+func TestConnectionsOfAnAddress(t *testing.T) {
+	r := newRig(t, nil)
+	for range perAddress {
+		c, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	one, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	if err := one.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := one.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("one more stays open: %v", err)
+	}
+	r.session("127.0.0.2", "bbbbbbbb", "")
+	if status, _ := r.doFrom("127.0.0.2", r.post(simple)); status != 403 {
+		t.Errorf("another address has no room: %d", status)
 	}
 }
 

@@ -84,6 +84,12 @@ func TestKeepsConnections(t *testing.T) {
 	}
 	// Those that the server closed are not used.
 	s.CloseClientConnections()
+	once := post(t, context.Background(), s.URL, "once")
+	once.GetBody = nil // it could not be sent again
+	if got := send(t, tr, once); got != "POST a once" {
+		t.Errorf("got %q", got)
+	}
+	s.CloseClientConnections()
 	if got := send(t, tr, post(t, context.Background(), s.URL, "after")); got != "POST a after" {
 		t.Errorf("got %q", got)
 	}
