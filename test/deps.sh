@@ -13,7 +13,8 @@ for pair in \
 	bwrap=bubblewrap iptables=iptables nft=nftables ipset=ipset ip=iproute2 git=git \
 	gcc=gcc make=make pkg-config=pkg-config \
 	runc=runc firejail=firejail qemu-system-x86_64=qemu-system-x86 \
-	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql unshare=util-linux socat=socat; do
+	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql unshare=util-linux socat=socat \
+	ssh-keygen=openssh-client sshd=openssh-server gpg=gnupg; do
 	have "${pair%%=*}" || want "${pair#*=}"
 done
 [ -e /usr/include/seccomp.h ] || want libseccomp-dev
@@ -38,6 +39,8 @@ if [ "${#wanted[@]}" -gt 0 ] || ! $kernel; then
 	apt-cache show "${wanted[@]:-linux-image-cloud-amd64}" linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update -q
 	if [ "${#wanted[@]}" -gt 0 ]; then
 		echo "installing: ${wanted[*]}" >&2
+		# Tests start an sshd of their own; the host must not get one by this.
+		have sshd || [ -e /etc/systemd/system/ssh.service ] || { mkdir -p /etc/systemd/system && ln -s /dev/null /etc/systemd/system/ssh.service; }
 		# An old list names versions that the archive no longer has.
 		apt-get install -qy --no-install-recommends "${wanted[@]}" ||
 			{ apt-get update -q && apt-get install -qy --no-install-recommends "${wanted[@]}"; }
