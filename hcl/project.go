@@ -174,13 +174,18 @@ func (l *loader) readSchema(b body) *specs.Schema {
 	_, tables := b.labelled("table")
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		t := tables[name]
-		s.Tables = append(s.Tables, specs.TableAccess{
+		access := specs.TableAccess{
 			Range:         rangeOf(t.header),
 			Name:          name,
 			Anonymous:     commands(t, "anonymous"),
 			Authenticated: commands(t, "authenticated"),
 			OwnerColumn:   t.string("owner_column"),
-		})
+			OwnerColumns:  ownerColumns(t),
+			Columns:       columnLists(t),
+			Check:         t.string("check"),
+		}
+		shortAccess(t, &access)
+		s.Tables = append(s.Tables, access)
 		l.locatable(t)
 	}
 	_, functions := b.labelled("function")
@@ -201,6 +206,97 @@ func commands(b body, name string) []string {
 	list := parsedList(b, name, `["select"]`, oneOf("command", specs.Commands()))
 	slices.Sort(list)
 	return list
+}
+
+// shortAccess puts what access says into the lists that it stands for.
+func shortAccess(t body, out *specs.TableAccess) {
+	a := t.attribute("access")
+	if a == nil {
+		return
+	}
+	for _, other := range []string{"anonymous", "authenticated"} {
+		if t.attribute(other) != nil {
+			t.bad(a.Expr.Range(), "access", "It says all that "+other+" would: leave one of them out.")
+		}
+	}
+	out.Anonymous, out.Authenticated = []string{}, []string{}
+	if t.enum("access", "admin", "public") == "public" {
+		out.Anonymous, out.Authenticated = []string{"select"}, []string{"select"}
+	}
+}
+
+// entries returns the elements of a map by name.
+func (b body) entries(name, example string) map[string]element {
+	a := b.attribute(name)
+	if a == nil {
+		return nil
+	}
+	v, ok := b.evaluate(a)
+	if !ok || !b.shown(v, a.Expr.Range()) {
+		return nil
+	}
+	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() {
+		b.bad(a.Expr.Range(), name, fmt.Sprintf("A map is required, such as %s; this is %s.", example, typeName(v)))
+		return nil
+	}
+	out := map[string]element{}
+	for it := v.ElementIterator(); it.Next(); {
+		key, value := it.Element()
+		out[key.AsString()] = element{value, a.Expr.Range()}
+	}
+	return out
+}
+
+func (b body) word(el element, name, example string) (string, bool) {
+	if !b.shown(el.value, el.at) {
+		return "", false
+	}
+	if el.value.IsNull() || el.value.Type() != cty.String {
+		b.bad(el.at, name, fmt.Sprintf("Strings are required, as in %s; this is %s.", example, typeName(el.value)))
+		return "", false
+	}
+	return el.value.AsString(), b.clean(el.value.AsString(), el.at, name)
+}
+
+func ownerColumns(b body) map[string]string {
+	const example = `{ update = "editor_id" }`
+	var out map[string]string
+	for command, el := range b.entries("owner_columns", example) {
+		if s, ok := b.word(el, "owner_columns", example); ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[command] = s
+		}
+	}
+	return out
+}
+
+func columnLists(b body) map[string][]string {
+	const example = `{ select = ["id"] }`
+	var out map[string][]string
+	for command, el := range b.entries("columns", example) {
+		if !b.shown(el.value, el.at) {
+			continue
+		}
+		if t := el.value.Type(); el.value.IsNull() || !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+			b.bad(el.at, "columns", fmt.Sprintf("Lists are required, as in %s; this is %s.", example, typeName(el.value)))
+			continue
+		}
+		if out == nil {
+			out = map[string][]string{}
+		}
+		list := []string{}
+		for it := el.value.ElementIterator(); it.Next(); {
+			_, item := it.Element()
+			if s, ok := b.word(element{item, el.at}, "columns", example); ok {
+				list = append(list, s)
+			}
+		}
+		slices.Sort(list)
+		out[command] = slices.Compact(list)
+	}
+	return out
 }
 
 func (l *loader) readDevServer(b body) *specs.DevServer {

@@ -118,7 +118,7 @@ var schemas = map[string]*schema{
 				needs: []string{"database"},
 				may:   []string{"owner_column"},
 				blocks: []inner{
-					{kind: "table", repeated: true, schema: schema{label: "name", may: []string{"anonymous", "authenticated", "owner_column"}}},
+					{kind: "table", repeated: true, schema: schema{label: "name", may: []string{"access", "anonymous", "authenticated", "owner_column", "owner_columns", "columns", "check"}}},
 					{kind: "function", repeated: true, schema: schema{label: "name", may: []string{"anonymous", "authenticated"}}},
 				},
 			}},

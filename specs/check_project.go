@@ -3,6 +3,7 @@ package specs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -99,6 +100,7 @@ func (c *checker) schema(s Set, p Project) {
 		c.identifier(t.Range, "owner_column", t.OwnerColumn)
 		c.commands(t, "anonymous", t.Anonymous)
 		c.commands(t, "authenticated", t.Authenticated)
+		c.columns(t)
 	}
 	seen = map[string]bool{}
 	for _, f := range p.Schema.Functions {
@@ -115,6 +117,22 @@ func (c *checker) commands(t TableAccess, attr string, list []string) {
 		if !slices.Contains(Commands(), command) {
 			c.addElement(t.Range, attr, command, fmt.Sprintf("unknown command %q for table %q", command, t.Name), "There are: "+strings.Join(Commands(), ", ")+".")
 		}
+	}
+}
+
+// columns reports what has no columns, or names that can't be any.
+func (c *checker) columns(t TableAccess) {
+	for _, command := range slices.Sorted(maps.Keys(t.Columns)) {
+		if !slices.Contains([]string{"insert", "select", "update"}, command) {
+			c.add(t.Range, "columns", fmt.Sprintf("%q of table %q can't be bound to columns", command, t.Name), "There are: insert, select, update.")
+		}
+		for _, name := range t.Columns[command] {
+			c.identifier(t.Range, "columns", name)
+		}
+	}
+	for _, command := range slices.Sorted(maps.Keys(t.OwnerColumns)) {
+		c.commands(t, "owner_columns", []string{command})
+		c.identifier(t.Range, "owner_columns", t.OwnerColumns[command])
 	}
 }
 

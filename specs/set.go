@@ -278,6 +278,15 @@ type TableAccess struct {
 	Anonymous     []string `json:"anonymous"`     // of select, insert, update, delete, sorted; nil: nothing
 	Authenticated []string `json:"authenticated"` // the same; nil: all four on own rows
 	OwnerColumn   string   `json:"owner_column,omitempty"`
+
+	// OwnerColumns are owner columns of single commands, before OwnerColumn.
+	OwnerColumns map[string]string `json:"owner_columns,omitempty"`
+	// Columns bound select, insert and update to some columns, sorted, for
+	// anonymous and logged-in.
+	Columns map[string][]string `json:"columns,omitempty"`
+	// Check is an SQL condition that rows must meet which the anonymous or the
+	// logged-in write, besides being theirs.
+	Check string `json:"check,omitempty"`
 }
 
 // DevServer is a long-running server of a project. Declared, enforced by a later build.
@@ -329,6 +338,11 @@ type Table struct {
 	Parent    string   `json:"parent,omitempty"`
 	Sequences []string `json:"sequences,omitempty"` // of its serial columns, in the same schema, sorted
 	Invoker   bool     `json:"invoker,omitempty"`   // a view with security_invoker
+
+	// Check is the declared condition as the server writes it; if it is none
+	// that the server takes, CheckError is why.
+	Check      string `json:"check,omitempty"`
+	CheckError string `json:"check_error,omitempty"`
 }
 
 // Function is a function, procedure or aggregate found in a project's schema,

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,31 +25,33 @@ var commands = [...]string{"delete", "insert", "select", "update"}
 
 // access is what the files say about one relation, resolved.
 type access struct {
-	anon   []string // commands of the anonymous
-	shared []string // those of anon that the logged-in have too, on the same rows
-	own    []string // commands of the logged-in on their own rows
-	all    []string // commands of admin and service, on all rows
-	column string   // the owner column; "" when the relation has none
-	note   string   // why something declared is not given
+	anon    []string            // commands of the anonymous
+	shared  []string            // those of anon that the logged-in have too, on the same rows
+	own     []string            // commands of the logged-in on their own rows
+	all     []string            // commands of admin and service, on all rows
+	owner   map[string]string   // the owner column by command; none when the relation has none
+	columns map[string][]string // what a command of anon and own is bound to; absent: all columns
+	check   string              // condition on what anon and own write, in the form of [shorten]
+	notes   []string            // why something declared is not given
 }
 
 // resolve applies what package specs and doc.go say about defaults.
 func resolve(s specs.Schema, t specs.Table) access {
 	d, named := declared(s, t)
-	a := access{anon: d.Anonymous, shared: d.Anonymous, own: d.Authenticated, column: d.OwnerColumn, all: commands[:]}
-	if a.column == "" {
-		a.column = s.OwnerColumn
-	}
-	wanted := a.column
-	if !slices.Contains(t.Columns, a.column) {
-		a.column = ""
+	a := access{anon: d.Anonymous, shared: d.Anonymous, own: d.Authenticated, owner: map[string]string{}, all: commands[:]}
+	for _, c := range commands {
+		if column := cmp.Or(d.OwnerColumns[c], d.OwnerColumn, s.OwnerColumn); slices.Contains(t.Columns, column) {
+			a.owner[c] = column
+		}
 	}
 	if d.Authenticated != nil {
 		a.shared = both(d.Anonymous, d.Authenticated)
 	}
+	a.bind(d, t)
 	switch t.Kind {
 	case kindTable, kindPartitioned:
-		a.rows(d, wanted)
+		a.rows(s, d)
+		a.condition(d, t)
 	case kindView:
 		a.view(t, named)
 	case kindMatView:
@@ -63,18 +66,57 @@ func resolve(s specs.Schema, t specs.Table) access {
 	return a
 }
 
-func (a *access) rows(d specs.TableAccess, wanted string) {
-	switch {
-	case a.column != "" && d.Authenticated == nil:
-		a.own = commands[:]
-	case a.column == "":
-		a.own = nil
-		if len(minus(d.Authenticated, d.Anonymous)) > 0 {
-			a.note = "nothing for the logged-in: it has no owner column to tell their rows by"
-			if wanted != "" {
-				a.note = fmt.Sprintf("nothing for the logged-in: it has no column %q to tell their rows by", wanted)
-			}
+// bind keeps commands to the columns that are declared and there.
+func (a *access) bind(d specs.TableAccess, t specs.Table) {
+	for command, list := range d.Columns {
+		if a.columns == nil {
+			a.columns = map[string][]string{}
 		}
+		a.columns[command] = both(list, t.Columns)
+		if gone := minus(list, t.Columns); len(gone) > 0 {
+			a.notes = append(a.notes, fmt.Sprintf("%s: it has no column %q", command, gone))
+		}
+	}
+	slices.Sort(a.notes)
+}
+
+// rows leaves to the logged-in the commands that have an owner column.
+func (a *access) rows(s specs.Schema, d specs.TableAccess) {
+	own := a.own
+	if d.Authenticated == nil {
+		own = commands[:]
+	}
+	a.own = slices.DeleteFunc(slices.Clone(own), func(c string) bool { return a.owner[c] == "" })
+	var closed []string
+	for _, c := range minus(d.Authenticated, d.Anonymous) {
+		if a.owner[c] == "" {
+			closed = append(closed, c)
+		}
+	}
+	if len(closed) == 0 {
+		return
+	}
+	note := "it has no owner column to tell their rows by"
+	if wanted := cmp.Or(d.OwnerColumns[closed[0]], d.OwnerColumn, s.OwnerColumn); wanted != "" {
+		note = fmt.Sprintf("it has no column %q to tell their rows by", wanted)
+	}
+	what := "nothing"
+	if len(a.own) > 0 {
+		what = "no " + strings.Join(closed, ", ")
+	}
+	a.notes = append(a.notes, what+" for the logged-in: "+note)
+}
+
+// condition is the declared check as the server writes it. One that it does
+// not take lets nothing be written.
+func (a *access) condition(d specs.TableAccess, t specs.Table) {
+	switch {
+	case d.Check == "":
+	case t.Check == "":
+		a.check = shorten("false")
+		a.notes = append(a.notes, "check: nothing may be written, for the server does not take the condition: "+cmp.Or(t.CheckError, "it was not asked"))
+	default:
+		a.check = shorten(t.Check)
 	}
 }
 
@@ -86,14 +128,14 @@ func (a *access) view(t specs.Table, named bool) {
 	}
 	*a = access{}
 	if named {
-		a.note = "nothing is granted: a view reads with its owner's rights, past row level security, unless it is made WITH (security_invoker = true)"
+		a.notes = []string{"nothing is granted: a view reads with its owner's rights, past row level security, unless it is made WITH (security_invoker = true)"}
 	}
 }
 
 // withoutRows takes away what needs row level security.
 func (a *access) withoutRows(t specs.Table) {
 	if len(minus(a.own, a.anon)) > 0 {
-		a.note = "nothing for the logged-in beyond what the anonymous have: a " + t.Kind + " has no row level security"
+		a.notes = append(a.notes, "nothing for the logged-in beyond what the anonymous have: a "+t.Kind+" has no row level security")
 	}
 	a.own = nil
 }
@@ -126,6 +168,12 @@ func (a access) table(p specs.Project, t specs.Table) (table Table, ok bool) {
 		}
 	}
 	table.Grants = grants(byRole)
+	for i, g := range table.Grants {
+		if g.Role == p.Role(specs.RoleAnon) || g.Role == p.Role(specs.RoleUser) {
+			table.Grants[i].Privileges = a.bound(g.Privileges)
+		}
+	}
+	table.Grants = slices.DeleteFunc(table.Grants, func(g Grant) bool { return len(g.Privileges) == 0 })
 	if t.Kind == kindTable || t.Kind == kindPartitioned {
 		table.RowSecurity = "forced"
 		table.Policies = a.policies(p)
@@ -134,6 +182,22 @@ func (a access) table(p specs.Project, t specs.Table) (table Table, ok bool) {
 		}
 	}
 	return table, len(table.Grants) > 0
+}
+
+// bound names the columns that commands are bound to.
+func (a access) bound(privileges []string) []string {
+	out := []string{}
+	for _, p := range privileges {
+		list, some := a.columns[strings.ToLower(p)]
+		if !some {
+			out = append(out, p)
+		}
+		for _, column := range list {
+			out = append(out, privilege{name: p, column: column}.label())
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func grants(byRole map[string][]string) []Grant {
@@ -164,18 +228,51 @@ func (a access) policies(p specs.Project) []Policy {
 		Name: policyPrefix + "all", Command: "all", Using: "true", Check: "true",
 		Roles: []string{p.Role(specs.RoleAdmin), p.Role(specs.RoleService)},
 	}}
-	if len(a.own) > 0 {
-		own := short("own", a.column)
-		out = append(out, Policy{
-			Name: policyPrefix + "own", Command: "all", Using: own, Check: own,
-			Roles: []string{p.Role(specs.RoleUser)},
-		})
-	}
+	out = append(out, a.owned(p)...)
 	for _, c := range a.anon {
 		out = append(out, a.public(p, c))
 	}
+	if a.check != "" {
+		for _, c := range []string{"insert", "update"} {
+			out = append(out, Policy{
+				Name: policyPrefix + "check_" + c, Command: c, Restrictive: true, Check: a.check,
+				Roles: []string{p.Role(specs.RoleAnon), p.Role(specs.RoleUser)},
+			})
+		}
+	}
 	slices.SortFunc(out, func(a, b Policy) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// owned are the policies of own rows: one, or one for each command where the
+// owner is told by different columns.
+func (a access) owned(p specs.Project) []Policy {
+	if len(a.own) == 0 {
+		return nil
+	}
+	user := []string{p.Role(specs.RoleUser)}
+	first := a.owner[a.own[0]]
+	if !slices.ContainsFunc(a.own, func(c string) bool { return a.owner[c] != first }) {
+		own := short("own", first)
+		return []Policy{{Name: policyPrefix + "own", Command: "all", Using: own, Check: own, Roles: user}}
+	}
+	var out []Policy
+	for _, c := range a.own {
+		own := short("own", a.owner[c])
+		out = append(out, forCommand(Policy{Name: policyPrefix + "own_" + c, Command: c, Roles: user}, own))
+	}
+	return out
+}
+
+// forCommand puts the condition where the command has one.
+func forCommand(p Policy, rows string) Policy {
+	if p.Command != "insert" {
+		p.Using = rows
+	}
+	if p.Command == "insert" || p.Command == "update" {
+		p.Check = rows
+	}
+	return p
 }
 
 // public is the policy for one command of the anonymous. They see every row,
@@ -187,16 +284,10 @@ func (a access) public(p specs.Project, command string) Policy {
 		out.Roles = append(out.Roles, p.Role(specs.RoleUser))
 	}
 	rows := "true"
-	if command != "select" && a.column != "" {
-		rows = short("nobody's", a.column)
+	if column := a.owner[command]; command != "select" && column != "" {
+		rows = short("nobody's", column)
 	}
-	if command != "insert" {
-		out.Using = rows
-	}
-	if command == "insert" || command == "update" {
-		out.Check = rows
-	}
-	return out
+	return forCommand(out, rows)
 }
 
 func union(a, b []string) []string { return append(slices.Clone(a), minus(b, a)...) }

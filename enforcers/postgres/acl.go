@@ -137,8 +137,11 @@ func grantACL(target string, acl []privilege, want []Grant) []statement {
 	var out []statement
 	for _, g := range want {
 		missing := slices.DeleteFunc(slices.Clone(g.Privileges), func(label string) bool {
-			return slices.ContainsFunc(acl, func(p privilege) bool { return grantee(p) == g.Role && p.column == "" && p.name == label })
+			return slices.ContainsFunc(acl, func(p privilege) bool { p.grantable = false; return grantee(p) == g.Role && p.label() == label })
 		})
+		for i, label := range missing {
+			missing[i] = labelSQL(label)
+		}
 		if len(missing) > 0 {
 			out = append(out, statement{sql: "GRANT " + strings.Join(missing, ", ") + " ON " + target + " TO " + roleSQL(g.Role)})
 		}
@@ -172,6 +175,15 @@ func (p privilege) sql() string {
 		return p.name
 	}
 	return p.name + " (" + quote(p.column) + ")"
+}
+
+// labelSQL is a label without grant option as GRANT has it.
+func labelSQL(label string) string {
+	name, column, ok := strings.Cut(label, " (")
+	if !ok {
+		return label
+	}
+	return name + " (" + quote(strings.TrimSuffix(column, ")")) + ")"
 }
 
 func roleSQL(role string) string {

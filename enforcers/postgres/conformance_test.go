@@ -57,7 +57,7 @@ func conformanceSets(w *world) []specs.Set {
 				specs.TableAccess{Name: "events", Authenticated: []string{"insert", "select"}},
 				specs.TableAccess{Name: "my_orders", Authenticated: []string{"select"}},
 				specs.TableAccess{Name: "not_there_yet", Anonymous: all},
-				specs.TableAccess{Name: "orders", Authenticated: []string{"insert", "select"}},
+				specs.TableAccess{Name: "orders", Authenticated: []string{"insert", "select"}, Check: "total >= 0", Columns: map[string][]string{"select": {"id", "user_id"}}},
 				specs.TableAccess{Name: "products", Anonymous: []string{"select"}}),
 				specs.FunctionAccess{Name: "most", Authenticated: true}, specs.FunctionAccess{Name: "search", Anonymous: true}),
 		),
@@ -65,13 +65,20 @@ func conformanceSets(w *world) []specs.Set {
 			project(odd, odd),
 			project("shop", "",
 				specs.TableAccess{Name: "all_orders", Anonymous: all, Authenticated: all},
-				specs.TableAccess{Name: "events_new", Anonymous: []string{"insert"}},
+				specs.TableAccess{Name: "events_new", Anonymous: []string{"insert"}, Check: "at > now()"},
 				specs.TableAccess{Name: "notes", Anonymous: all, Authenticated: []string{"select"}, OwnerColumn: "user_id"},
-				specs.TableAccess{Name: "orders", Anonymous: all, OwnerColumn: "user_id"},
+				specs.TableAccess{
+					Name: "orders", Anonymous: all, OwnerColumn: "user_id",
+					Columns: map[string][]string{"select": {"id", "total", "not there"}, "update": {"total"}}, Check: "total in (1, 2) or total > (select count(*) from notes n where n.user_id = orders.user_id::text)",
+				},
 				specs.TableAccess{Name: "products", Anonymous: all, Authenticated: []string{}},
 				specs.TableAccess{Name: "totals", Anonymous: []string{"select"}}),
 		),
-		w.set(project("fresh", ""), project("tenant", "Owner")),
+		w.set(project("fresh", ""), project("tenant", "Owner",
+			specs.TableAccess{
+				Name: "things", OwnerColumns: map[string]string{"update": "user_id", "delete": "nothing"}, Check: "oh, no",
+				Columns: map[string][]string{"select": {"Owner"}, "insert": {"Owner", "id"}, "update": {}},
+			})),
 	}
 }
 
@@ -131,6 +138,10 @@ var damages = map[string]string{
 	"grant of a column":                 `GRANT SELECT (total), UPDATE (total) ON shop.orders TO shop_anon`,
 	"grant of a column to PUBLIC":       `GRANT SELECT (title) ON shop.products TO PUBLIC`,
 	"grant on an oddly named column":    `GRANT UPDATE ("Sëq", "o'dd ""ñame") ON "o'dd ""ñame"."or""der" TO "o'dd ""ñame_anon"`,
+	"grant of the whole table":          `GRANT SELECT ON shop.orders TO shop_user`,
+	"grant option on a column":          `GRANT SELECT (id) ON shop.orders TO shop_user WITH GRANT OPTION`,
+	"check widened":                     `ALTER POLICY cordon_check_insert ON shop.orders WITH CHECK (total >= 0 OR true)`,
+	"check permissive":                  `DROP POLICY cordon_check_insert ON shop.orders; CREATE POLICY cordon_check_insert ON shop.orders FOR INSERT TO shop_anon, shop_user WITH CHECK (total >= 0)`,
 	"grant option":                      `GRANT SELECT ON shop.orders TO shop_user WITH GRANT OPTION`,
 	"grant passed on":                   `GRANT SELECT ON shop.orders TO shop_user WITH GRANT OPTION; SET ROLE shop_user; GRANT SELECT ON shop.orders TO shop_anon`,
 	"grant by another":                  `GRANT USAGE ON SCHEMA shop TO bob; GRANT ALL ON shop.orders TO bob WITH GRANT OPTION; SET ROLE bob; GRANT ALL ON shop.orders TO shop_anon`,

@@ -57,8 +57,8 @@ func (e *Enforcer) Notes(set specs.Set) []reconciler.Note {
 			}
 		}
 		for _, t := range found {
-			if a := resolve(*p.Schema, t); a.note != "" {
-				add(t.Name, a.note)
+			for _, note := range resolve(*p.Schema, t).notes {
+				add(t.Name, note)
 			}
 		}
 	}

@@ -26,6 +26,7 @@ func (e *Enforcer) Survey(ctx context.Context, set specs.Set) (specs.Set, error)
 		if len(schemas[d.Name]) == 0 {
 			continue
 		}
+		first := len(set.Tables)
 		err := e.reading(ctx, d.Name, func(tx pgx.Tx) error {
 			found, err := survey(ctx, tx, d.Name, schemas[d.Name])
 			if err != nil {
@@ -41,6 +42,9 @@ func (e *Enforcer) Survey(ctx context.Context, set specs.Set) (specs.Set, error)
 			set.Servers = append(set.Servers, server)
 			return err
 		})
+		if err == nil {
+			err = e.normalise(ctx, set, set.Tables[first:], d.Name)
+		}
 		if err != nil {
 			return specs.Set{}, err
 		}

@@ -209,6 +209,13 @@ project "shop" {
       anonymous     = ["select"]
       authenticated = ["select"]
       owner_column  = "owner"
+      owner_columns = { update = "editor" }
+      columns       = { select = ["id", "owner"] }
+      check         = "total >= 0"
+    }
+
+    table "countries" {
+      access = "public"
     }
 
     function "search" {
