@@ -27,7 +27,7 @@ func (a attrs) MarshalJSON() ([]byte, error) { return json.Marshal(a.M) }
 
 func samplePlan() *Plan {
 	return &Plan{
-		Set: specs.Set{Proxies: []specs.Proxy{{Name: "llm"}}},
+		Set: specs.Set{Gateways: []specs.Gateway{{Name: "data"}}},
 		Changes: []Change{
 			{Before: attrs{"cgroup.0badcafe", map[string]any{"memory": 536870912}}},
 			{After: attrs{"root.claude-code", map[string]any{"programs": []string{"/bin/bash", "/usr/bin/git"}, "drift": nil}}},
@@ -98,7 +98,7 @@ func TestCurrentSeesWhatMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, move := range map[string]func(*Plan){
-		"the files":     func(p *Plan) { p.Set.Proxies = nil },
+		"the files":     func(p *Plan) { p.Set.Gateways = nil },
 		"x.order":       func(p *Plan) { p.Changes[3].Before = attrs{"x.order", map[string]any{"rules": []string{"c"}}} },
 		"x.nasty":       func(p *Plan) { p.Changes = p.Changes[:6] },
 		"x.new":         func(p *Plan) { p.Changes = append(p.Changes, Change{After: attrs{"x.new", nil}}) },

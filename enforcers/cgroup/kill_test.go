@@ -198,7 +198,7 @@ func TestKillOneByOne(t *testing.T) {
 	if err := killEach(hs, e.path(id)); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := os.ReadFile(fmt.Sprintf(file(t, hs, pids, "pids.max", ""), e.path(id))); err != nil || string(b) != "0\n" {
+	if b, err := os.ReadFile(fmt.Sprintf(file(t, hs, pids, "pids.max", "pids.max"), e.path(id))); err != nil || string(b) != "0\n" {
 		t.Errorf("new processes are not held back: %q, %v", b, err)
 	}
 }
