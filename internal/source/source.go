@@ -60,6 +60,9 @@ type Source interface {
 	// nobody waited for are one.
 	Wake() <-chan struct{}
 
+	// Ring makes Wake receive, for signals and webhooks.
+	Ring()
+
 	// Fetch returns the revision that should be enforced now, with the ID it
 	// had before when nothing changed. A revision that must not be used is an
 	// error, see [ErrRefused]; then the last good one stays.

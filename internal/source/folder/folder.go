@@ -92,7 +92,7 @@ func New(o Options) (*Source, error) {
 // Wake is [source.Source.Wake].
 func (s *Source) Wake() <-chan struct{} { return s.bell }
 
-// Ring makes Wake receive, for signals.
+// Ring is [source.Source.Ring].
 func (s *Source) Ring() { s.bell.Ring() }
 
 // Status is [source.Source.Status].

@@ -31,6 +31,11 @@ func (d disk) tidy() error {
 	if err != nil {
 		return err
 	}
+	partial, globErr := filepath.Glob(filepath.Join(d.dir, repoName, "objects", "pack", "tmp_pack_*"))
+	err = errors.Join(err, globErr)
+	for _, p := range partial {
+		err = errors.Join(err, os.Remove(p))
+	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), newPrefix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(d.dir, e.Name())))

@@ -35,7 +35,21 @@ func (s *Source) connect(ctx context.Context) (session, *packp.AdvRefs, error) {
 	if err != nil {
 		return nil, nil, hide(fmt.Errorf("%s: %w", s.URL, errors.Join(context.Cause(ctx), err)), c)
 	}
-	return opened, refs, nil
+	return discreet{opened, c}, refs, nil
+}
+
+// discreet is a session whose errors don't show the credentials.
+type discreet struct {
+	session
+	c Credentials
+}
+
+func (d discreet) UploadPack(ctx context.Context, r *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+	answer, err := d.session.UploadPack(ctx, r)
+	if err != nil {
+		return nil, hide(err, d.c)
+	}
+	return answer, nil
 }
 
 func (s *Source) open(ctx context.Context, c Credentials) (session, *packp.AdvRefs, error) {

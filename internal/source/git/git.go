@@ -16,7 +16,6 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/aicodesit/cordon/internal/source"
-	"github.com/aicodesit/cordon/internal/source/signature"
 )
 
 // Source is a git repository that is followed; see [source.Source].
@@ -68,7 +67,7 @@ func (s *Source) Follow(ctx context.Context) error {
 // Wake is [source.Source.Wake].
 func (s *Source) Wake() <-chan struct{} { return s.bell }
 
-// Ring makes Wake receive, for webhooks and signals.
+// Ring is [source.Source.Ring].
 func (s *Source) Ring() { s.bell.Ring() }
 
 // Status is [source.Source.Status].
@@ -246,49 +245,6 @@ func (o objects) tag(h plumbing.Hash) (*object.Tag, []byte, error) {
 	}
 	t := &object.Tag{}
 	return t, b, t.Decode(memory(plumbing.TagObject, b))
-}
-
-// trusted verifies the revision's signature by today's keys, if one is needed,
-// and that what is signed is this revision.
-func (s *Source) trusted(r source.Revision) (signer string, err error) {
-	if s.Verify == VerifyNothing {
-		return "", nil
-	}
-	if len(r.Signed) == 0 {
-		return "", fmt.Errorf("%w: %s is not an annotated tag, so it can't be signed", source.ErrRefused, r.Ref)
-	}
-	keys, err := s.Keys()
-	if err != nil {
-		return "", err
-	}
-	kind := signature.Commit
-	if s.Verify == VerifyTag {
-		kind = signature.Tag
-	}
-	if err := about(kind, r); err != nil {
-		return "", fmt.Errorf("%w: %w", source.ErrRefused, err)
-	}
-	signer, err = keys.Verify(kind, r.Signed)
-	if err != nil {
-		return "", fmt.Errorf("%w: the %s of %s: %w", source.ErrRefused, kind, r.ID, err)
-	}
-	return signer, nil
-}
-
-// about checks that a signed object stands for the revision: the commit by its
-// hash, the tag by what it names. Signed tags can't be passed off as others.
-func about(kind signature.Kind, r source.Revision) error {
-	if kind == signature.Commit {
-		if plumbing.ComputeHash(plumbing.CommitObject, r.Signed).String() != r.ID {
-			return errors.New("what is signed is another commit")
-		}
-		return nil
-	}
-	name := strings.TrimPrefix(r.Ref, "refs/tags/")
-	if !bytes.HasPrefix(r.Signed, fmt.Appendf(nil, "object %s\ntype commit\ntag %s\n", r.ID, name)) {
-		return fmt.Errorf("what is signed is not the tag %s of commit %s", name, r.ID)
-	}
-	return nil
 }
 
 // Keep is [source.Source.Keep].

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 
 	"github.com/aicodesit/cordon/internal/source"
 )
@@ -49,13 +53,18 @@ func life(t *testing.T, r *repo, way func(*Options)) {
 		fetch1(t, s, r.commit(text), text)
 	}
 	// Rewritten: another root, another history, and back and forth.
+	replaced := r.git("rev-parse", "HEAD")
 	r.git("checkout", "-q", "--orphan", "rewritten")
 	rewritten := r.push()
 	r.git("push", "-q", "-f", "origin", "rewritten:main")
 	fetch1(t, s, rewritten, "more 2")
 	old := r.git("rev-parse", first)
 	r.git("push", "-q", "-f", "origin", old+":main")
-	if err := fails(t, s, "is an ancestor of one that was enforced already"); !errors.Is(err, source.ErrRefused) {
+	refused := fails(t, s, "is an ancestor of one that was enforced already")
+	r.git("push", "-q", "-f", "origin", replaced+":main")
+	fails(t, s, "is an ancestor of one that was enforced already")
+	r.git("push", "-q", "-f", "origin", old+":main")
+	if err := refused; !errors.Is(err, source.ErrRefused) {
 		t.Errorf("%v is not a refusal", err)
 	}
 	// After a restart too.
@@ -447,6 +456,77 @@ func TestOptions(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// Clones that a killed process left are removed, and the cache is used on.
+func TestLeftovers(t *testing.T) {
+	r := newRepo(t)
+	id := r.commit("1")
+	fetch1(t, r.follow(), id, "1")
+	for _, name := range []string{"new-1", "new-2.old"} {
+		must(t, os.MkdirAll(filepath.Join(r.dir, "state", name, "objects"), 0o700))
+	}
+	partial := filepath.Join(r.dir, "state/repo/objects/pack/tmp_pack_1")
+	must(t, os.WriteFile(partial, []byte("PACK"), 0o600))
+	fetch1(t, r.follow(), id, "1")
+	left, err := filepath.Glob(filepath.Join(r.dir, "state", "new-*"))
+	must(t, err)
+	if _, err := os.Stat(partial); err == nil {
+		left = append(left, partial)
+	}
+	if len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// A clone that fails leaves the cache as it was.
+func TestFailedCloneLeavesTheCache(t *testing.T) {
+	r := newRepo(t)
+	id := r.commit("1")
+	fetch1(t, r.follow(), id, "1")
+	noise := sha256.Sum256(nil)
+	for range 100 {
+		noise = sha256.Sum256(noise[:])
+		r.write("noise", fmt.Sprintf("%s%x", r.text("noise"), noise))
+	}
+	r.write("specs/a.hcl", "2")
+	r.push()
+	fails(t, r.follow(func(o *Options) { o.MaxPack = 900 }), "too large")
+	left, err := filepath.Glob(filepath.Join(r.dir, "state/repo/objects/pack/*tmp*"))
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	store, head, ok := disk{filepath.Join(r.dir, "state")}.current()
+	if !ok || head.String() != id {
+		t.Fatalf("the cache is at %s, %t", head, ok)
+	}
+	defer store.Close() //nolint:errcheck // test
+	if c, _, err := (objects{store}).commit(head); err != nil || c.Hash.String() != id {
+		t.Errorf("it has not %s: %v", id, err)
+	}
+}
+
+// liar has another object by each hash.
+type liar struct {
+	storer.EncodedObjectStorer
+	text string
+}
+
+func (l liar) EncodedObjectSize(plumbing.Hash) (int64, error) { return int64(len(l.text)), nil }
+
+func (l liar) EncodedObject(kind plumbing.ObjectType, _ plumbing.Hash) (plumbing.EncodedObject, error) {
+	return memory(kind, []byte(l.text)), nil
+}
+
+func TestObjectsAreHashed(t *testing.T) {
+	o := objects{liar{text: "good"}}
+	if b, err := o.get(plumbing.BlobObject, plumbing.ComputeHash(plumbing.BlobObject, []byte("good")), 10); err != nil || string(b) != "good" {
+		t.Errorf("got %q, %v", b, err)
+	}
+	if b, err := o.get(plumbing.BlobObject, plumbing.ComputeHash(plumbing.BlobObject, []byte("other")), 10); !errors.Is(err, errDamaged) {
+		t.Errorf("got %q, %v", b, err)
 	}
 }
 

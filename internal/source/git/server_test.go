@@ -76,6 +76,12 @@ func (r *repo) write(name, text string) {
 	must(r.t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
+// text is what a file of the work tree holds; "" if there is none.
+func (r *repo) text(name string) string {
+	b, _ := os.ReadFile(filepath.Join(r.work, name))
+	return string(b)
+}
+
 // push commits all, pushes by force and returns the commit. Its options go to
 // git commit.
 func (r *repo) push(options ...string) string {

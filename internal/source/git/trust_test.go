@@ -211,6 +211,18 @@ func TestNothingNewIsNotFetched(t *testing.T) {
 	if got := w.packs.Load(); got != before {
 		t.Errorf("%d packs for nothing", got-before)
 	}
+	// Nor, after the first time, what can't be enforced.
+	r.commit("broken")
+	_, err := s.Fetch(t.Context())
+	must(t, err)
+	before = w.packs.Load()
+	for range 3 {
+		_, err := s.Fetch(t.Context())
+		must(t, err)
+	}
+	if got := w.packs.Load(); got != before {
+		t.Errorf("%d packs for what is known", got-before)
+	}
 }
 
 func TestHostKeys(t *testing.T) {

@@ -2,12 +2,17 @@ package signature
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha512"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
 )
@@ -278,6 +283,35 @@ func TestEachBitOfASignatureCounts(t *testing.T) {
 		// The last letter before "=" may have bits that stand for nothing.
 		if s, err := k.verifySSH(Commit, payload, string(changed)); err == nil && armored[i+1] != '=' {
 			t.Errorf("with byte %d changed it is accepted, of %s", i, s)
+		}
+	}
+}
+
+// SHA-1 is not for signatures any more, whoever makes them.
+func TestRSAWithSHA1(t *testing.T) {
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := []byte("message")
+	digest := sha512.Sum512(message)
+	signed := append([]byte(sshMagic), ssh.Marshal(signedBlob{"git", "", "sha512", digest[:]})...)
+	for algorithm, good := range map[string]bool{ssh.KeyAlgoRSA: false, ssh.KeyAlgoRSASHA256: true, ssh.KeyAlgoRSASHA512: true} {
+		sig, err := signer.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, signed, algorithm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := sshSignature{key: signer.PublicKey(), namespace: "git", hash: "sha512", signature: *sig}
+		if err := s.verify(message); (err == nil) != good {
+			t.Errorf("%s: %v", algorithm, err)
+		}
+		s.hash = "sha1"
+		if err := s.verify(message); err == nil {
+			t.Error("a digest by SHA-1 was accepted")
 		}
 	}
 }
