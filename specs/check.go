@@ -105,9 +105,18 @@ func (c *checker) secrets(s Set) {
 	}
 }
 
+// loggedNeeds are the calls with which a session loads the filter that logs,
+// and goes on.
+func loggedNeeds() []string { return []string{"execve", "seccomp"} }
+
 func (c *checker) seccomps(s Set) {
 	for _, x := range s.Seccomps {
 		c.nameLength(x.Range, "seccomp", x.Name)
+		for _, call := range x.Deny {
+			if x.Log && slices.Contains(loggedNeeds(), call) {
+				c.addElement(x.Range, "deny", call, fmt.Sprintf("seccomp %q has log = true and denies %s", x.Name, call), "A session that logs what is refused begins with this call. Take it out of deny, or leave log out.")
+			}
+		}
 		for _, call := range x.Allow {
 			if slices.Contains(x.Deny, call) {
 				c.addElement(x.Range, "allow", call, fmt.Sprintf("%s is both denied and allowed in seccomp %q", call, x.Name), "Leave it out of one of the two lists.")

@@ -43,16 +43,22 @@ func TestCheck(t *testing.T) {
 		want    string
 		missing bool
 	}{
-		"secret of inject":      {func(s *specs.Set) { s.Proxies[0].Inject["x-api-key"] = "no" }, `unknown secret "no"`, true},
-		"secret of database":    {func(s *specs.Set) { s.Databases[0].Connection = "no" }, `unknown secret "no"`, true},
-		"secret of git":         {func(s *specs.Set) { s.Projects[0].Git.Credential = "no" }, `unknown secret "no"`, true},
-		"secret of keys":        {func(s *specs.Set) { s.Gateways[0].Keys = "no" }, `unknown secret "no"`, true},
-		"database of gateway":   {func(s *specs.Set) { s.Gateways[0].Database = "no" }, `unknown database "no"`, true},
-		"database of schema":    {func(s *specs.Set) { s.Projects[0].Schema.Database = "no" }, `unknown database "no"`, true},
-		"proxy of network":      {func(s *specs.Set) { s.Networks[1].Allow = []string{"no"} }, `unknown proxy "no"`, true},
-		"network of sandbox":    {func(s *specs.Set) { s.Sandboxes[1].Network = "no" }, `unknown network "no"`, true},
-		"environment":           {func(s *specs.Set) { s.Sandboxes[1].Environment = "no" }, `unknown environment "no"`, true},
-		"seccomp":               {func(s *specs.Set) { s.Sandboxes[1].Seccomp = "no" }, `unknown seccomp "no"`, true},
+		"secret of inject":    {func(s *specs.Set) { s.Proxies[0].Inject["x-api-key"] = "no" }, `unknown secret "no"`, true},
+		"secret of database":  {func(s *specs.Set) { s.Databases[0].Connection = "no" }, `unknown secret "no"`, true},
+		"secret of git":       {func(s *specs.Set) { s.Projects[0].Git.Credential = "no" }, `unknown secret "no"`, true},
+		"secret of keys":      {func(s *specs.Set) { s.Gateways[0].Keys = "no" }, `unknown secret "no"`, true},
+		"database of gateway": {func(s *specs.Set) { s.Gateways[0].Database = "no" }, `unknown database "no"`, true},
+		"database of schema":  {func(s *specs.Set) { s.Projects[0].Schema.Database = "no" }, `unknown database "no"`, true},
+		"proxy of network":    {func(s *specs.Set) { s.Networks[1].Allow = []string{"no"} }, `unknown proxy "no"`, true},
+		"network of sandbox":  {func(s *specs.Set) { s.Sandboxes[1].Network = "no" }, `unknown network "no"`, true},
+		"environment":         {func(s *specs.Set) { s.Sandboxes[1].Environment = "no" }, `unknown environment "no"`, true},
+		"seccomp":             {func(s *specs.Set) { s.Sandboxes[1].Seccomp = "no" }, `unknown seccomp "no"`, true},
+		"log without seccomp": {func(s *specs.Set) {
+			s.Seccomps = append(s.Seccomps, specs.Seccomp{Name: "l", Log: true, Deny: []string{"seccomp", "ptrace"}})
+		}, `seccomp "l" has log = true and denies seccomp`, false},
+		"log without execve": {func(s *specs.Set) {
+			s.Seccomps = append(s.Seccomps, specs.Seccomp{Name: "l", Log: true, Deny: []string{"execve"}})
+		}, `seccomp "l" has log = true and denies execve`, false},
 		"sandbox of project":    {func(s *specs.Set) { s.Projects[0].Sandboxes = []string{"no"} }, `unknown sandbox "no"`, true},
 		"sandbox of server":     {func(s *specs.Set) { s.Projects[0].DevServer.Sandbox = "no" }, `unknown sandbox "no"`, true},
 		"unknown command":       {func(s *specs.Set) { s.Projects[0].Schema.Tables[0].Anonymous = []string{"truncate"} }, `unknown command "truncate" for table "t"`, false},

@@ -128,7 +128,7 @@ type Seccomp struct {
 	Deny  []string `json:"deny,omitempty"`  // answered with Errno though the base allows them
 	Allow []string `json:"allow,omitempty"` // allowed though the base does not
 	Errno string   `json:"errno,omitempty"` // name, "EPERM" when not declared
-	Log   bool     `json:"log,omitempty"`   // refused calls go to the kernel's audit log
+	Log   bool     `json:"log,omitempty"`   // the kernel logs refused calls
 }
 
 // What happens to a running session whose profile changes.

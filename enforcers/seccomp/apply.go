@@ -60,9 +60,6 @@ func (e *Enforcer) write(want reconciler.Resource) error {
 	if !ok {
 		return fmt.Errorf("%T is no filter", want)
 	}
-	if r.Log {
-		return errors.New("log = true can't be enforced: bubblewrap loads filters without SECCOMP_FILTER_FLAG_LOG, and without it the kernel logs no refused call; leave log out")
-	}
 	r.Drift = nil
 	m, err := native()
 	if err != nil {

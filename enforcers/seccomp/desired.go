@@ -50,7 +50,7 @@ type Resource struct {
 	Deny   []string `json:"deny,omitempty"`  // sorted
 	Allow  []string `json:"allow,omitempty"` // sorted
 	Errno  string   `json:"errno,omitempty"` // name
-	Log    bool     `json:"log,omitempty"`
+	Log    bool     `json:"log,omitempty"`   // what sessions do with it; the file is the same
 	Drift  []string `json:"drift,omitempty"` // sorted; empty in what is desired
 }
 

@@ -32,10 +32,16 @@
 //
 // # Log
 //
-// log = true is refused, by an error of Apply. The kernel logs a refused call
-// only if the filter was loaded with SECCOMP_FILTER_FLAG_LOG; that is a flag
-// of the load and not part of the program, and bubblewrap loads without it.
-// The action that logs by itself, SECCOMP_RET_LOG, *allows* the call.
+// The kernel logs a refused call if the filter was loaded with
+// SECCOMP_FILTER_FLAG_LOG, a flag of the load and not part of the program: log
+// changes nothing in the files. bubblewrap loads without it, so a session of a
+// block with log = true loads its filter a second time (package
+// internal/filterexec). The action that logs by itself, SECCOMP_RET_LOG,
+// *allows* the call.
+//
+// Not logged: what a filter that a program loads for itself refuses before,
+// and everything where the kernel has no audit or where
+// kernel.seccomp.actions_logged lacks "errno"; [Enforcer.Examine] says so.
 //
 // # Mark and privilege
 //

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	scmp "github.com/seccomp/libseccomp-golang"
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/reconciler"
 )
@@ -15,9 +16,12 @@ import (
 // actionsFile lists what a filter may answer; see seccomp(2), /proc interfaces.
 const actionsFile = "/proc/sys/kernel/seccomp/actions_avail"
 
+// loggedFile lists which of them are logged for filters that ask for it.
+const loggedFile = "/proc/sys/kernel/seccomp/actions_logged"
+
 // Examine implements [reconciler.Examiner].
 func (e *Enforcer) Examine(context.Context) []reconciler.Finding {
-	return []reconciler.Finding{library(), kernel(actionsFile)}
+	return []reconciler.Finding{library(), kernel(actionsFile), logging(loggedFile)}
 }
 
 func library() reconciler.Finding {
@@ -50,4 +54,32 @@ func kernel(path string) reconciler.Finding {
 		}
 	}
 	return f
+}
+
+// logging tells whether log = true comes to anything.
+func logging(path string) reconciler.Finding {
+	f := reconciler.Finding{Subject: "log of refused system calls", Status: reconciler.OK, Text: "the kernel writes it for blocks with log = true"}
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = audit()
+	}
+	switch {
+	case err != nil:
+		f.Status, f.Text = reconciler.Warn, "there is none: "+err.Error()
+		f.Remedy = "use a kernel with CONFIG_AUDIT, not booted with audit=0"
+	case !slices.Contains(strings.Fields(string(b)), "errno"):
+		f.Status, f.Text = reconciler.Warn, "there is none: kernel.seccomp.actions_logged lacks errno"
+		f.Remedy = "add errno to kernel.seccomp.actions_logged"
+	}
+	return f
+}
+
+// audit returns an error unless the kernel's audit is at work: its netlink
+// family is there only then.
+func audit() error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_AUDIT)
+	if err != nil {
+		return os.NewSyscallError("socket(NETLINK_AUDIT)", err)
+	}
+	return unix.Close(fd)
 }

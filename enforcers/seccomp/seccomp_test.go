@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -55,7 +56,7 @@ func TestConformance(t *testing.T) {
 			Sandboxes: []specs.Sandbox{{Name: "s"}},
 		},
 		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Allow: []string{"unshare", "mount", "clone"}}}},
-		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Deny: []string{"ptrace", "keyctl"}}}},
+		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Deny: []string{"ptrace", "keyctl"}, Log: true}}},
 		{Sandboxes: []specs.Sandbox{{Name: "s"}, {Name: "t", Seccomp: "agent"}}},
 	}
 	filter := run.Seccomp("agent")
@@ -150,17 +151,15 @@ func TestDesired(t *testing.T) {
 	}
 }
 
-func TestLogIsRefused(t *testing.T) {
-	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
-	e := New(Options{Dir: run})
-	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "a", Base: Base, Log: true}}})
+// The flag is no part of the program.
+func TestLog(t *testing.T) {
+	deny := []string{"ptrace", "keyctl"}
+	plain, err := os.ReadFile(filterFile(t, specs.Seccomp{Deny: deny}))
 	must(t, err)
-	err = e.Apply(context.Background(), reconciler.Change{After: out[0]})
-	if err == nil || !strings.HasPrefix(err.Error(), "seccomp.a: log = true can't be enforced") {
-		t.Errorf("%v", err)
-	}
-	if _, err := os.Stat(run.Seccomp("a")); !os.IsNotExist(err) {
-		t.Errorf("there is a filter all the same: %v", err)
+	logged, err := os.ReadFile(filterFile(t, specs.Seccomp{Deny: deny, Log: true}))
+	must(t, err)
+	if !bytes.Equal(plain, logged) {
+		t.Error("log makes another program")
 	}
 }
 
@@ -168,6 +167,13 @@ func TestExamine(t *testing.T) {
 	for _, f := range New(Options{}).Examine(context.Background()) {
 		if f.Status != reconciler.OK {
 			t.Errorf("%s: %s", f.Subject, f.Text)
+		}
+	}
+	silent := filepath.Join(t.TempDir(), "logged")
+	must(t, os.WriteFile(silent, []byte("kill_process kill_thread trap\n"), 0o600))
+	for _, path := range []string{silent, "/nonexistent"} {
+		if f := logging(path); f.Status != reconciler.Warn || f.Remedy == "" {
+			t.Errorf("%s: %+v", path, f)
 		}
 	}
 	old := filepath.Join(t.TempDir(), "actions")

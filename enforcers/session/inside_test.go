@@ -7,7 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -57,6 +61,41 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("a file made inside is owned by %s", b)
 		}
 	})
+}
+
+// What the filter refuses is in the kernel's log, and nothing else is other
+// than without.
+func TestLoggedRefusals(t *testing.T) {
+	for name, without := range map[string]bool{"user namespaces": false, "no user namespaces": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t, func(set *specs.Set) {
+				set.Seccomps = []specs.Seccomp{{Name: "logged", Base: "container", Errno: "EPERM", Log: true}}
+				set.Sandboxes[0].Seccomp = "logged"
+			})
+			s.NoUserns = without
+			must(t, os.WriteFile(filepath.Join(s.project, "script"), []byte("#!/usr/bin/bash\necho \"script $0 $1\"; exit 5\n"), 0o755))
+			expect(t, s.run(in("box", "./script", "x y")), 5, "script ./script x y")
+			expect(t, s.run(in("box", "nothing-here")), 127)
+			hostname, err := os.ReadFile("/usr/bin/hostname")
+			must(t, err)
+			logged := kerneltest.KernelLog(t)
+			for deadline := time.Now().Add(20 * time.Second); ; {
+				comm := fmt.Sprintf("try%d", time.Now().UnixNano()%1e9)
+				must(t, os.WriteFile(filepath.Join(s.project, comm), hostname, 0o755))
+				got := s.run(sh("box", `./`+comm+` x || echo refused; ls /proc/self/fd | tr '\n' ' '; echo; grep ^Seccomp_filters /proc/self/status | tr '\t' ' '`))
+				expect(t, got, 0, "refused", "0 1 2 3 ", "Seccomp_filters: 2")
+				for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+					if logged("type=1326", fmt.Sprintf(" uid=%d ", testUID), fmt.Sprintf("comm=%q", comm), fmt.Sprintf(" syscall=%d ", unix.SYS_SETHOSTNAME)) {
+						s.settled()
+						return
+					}
+				}
+				if t.Failed() || time.Now().After(deadline) {
+					t.Fatal("no record of it (or does an auditd take them?)")
+				}
+			}
+		})
+	}
 }
 
 func TestNothingElse(t *testing.T) {

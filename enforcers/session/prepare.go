@@ -190,6 +190,12 @@ func (p *plan) add(m bwrap.Mount) {
 	p.mounts = append(p.mounts, m)
 }
 
+// logged tells whether the kernel is to log the calls that the filter refuses.
+func (p *plan) logged() bool {
+	filter := specs.Find(p.set.Seccomps, p.sandbox.Seccomp)
+	return filter != nil && filter.Log
+}
+
 func (p *plan) at(to string) int {
 	return slices.IndexFunc(p.mounts, func(m bwrap.Mount) bool { return m.To == to })
 }

@@ -219,7 +219,7 @@ func (s *running) spec(p *plan) (bwrap.Spec, error) {
 		Program: program, Unshare: unshare, Root: s.RunDir.Root(p.sandbox.Name), UID: p.who.uid, GID: p.who.gid,
 		Userns: s.userns(p.who.uid), Nested: agent.Nests(p.sandbox), Stage: s.RunDir.Session(s.id), Hostname: p.sandbox.Name,
 		Namespaces: p.sandbox.Namespaces, Mounts: slices.Clone(p.mounts), Capabilities: p.sandbox.Capabilities,
-		Filter: s.RunDir.Seccomp(agent.Filter(p.sandbox)), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,
+		Filter: s.RunDir.Seccomp(agent.Filter(p.sandbox)), Logged: p.logged(), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,
 		Enter: func(attr *syscall.SysProcAttr) (func() error, error) { return s.Groups.Enter(s.id, attr) },
 	}
 	if !spec.Userns && spec.UID == 0 {

@@ -19,6 +19,10 @@
 // dies, with its starter or by itself, the kernel ends all the rest. As number 1
 // it also does not heed the signals that a terminal's keys send.
 //
+// bubblewrap's filter leaves no trace of what it refuses. Where that is wanted
+// ([Spec.Logged]), what bubblewrap starts is a program made by package
+// filterexec, which loads the filter once more and becomes the command.
+//
 // Options go by a memory file (--args), never by argv, which the host's
 // process list shows; the environment is given as it is to be, for
 // /proc/1/environ inside shows what bubblewrap itself was started with.

@@ -45,12 +45,14 @@ func (p *Process) Lookup() error {
 	}
 	name := p.spec.Command[0]
 	if strings.Contains(name, "/") {
+		p.program = name
 		return p.executable(name, p.inside(name))
 	}
 	code := notFound
 	for dir := range strings.SplitSeq(p.searchPath(), ":") {
 		var failed *CommandError
-		err := p.executable(name, path.Join(p.inside(dir), name))
+		p.program = path.Join(p.inside(dir), name)
+		err := p.executable(name, p.program)
 		if !errors.As(err, &failed) {
 			return err
 		}

@@ -21,7 +21,9 @@ type Process struct {
 	outer   *os.Process
 	child   int // pid of the sandbox's first process, the host's number
 	gate    *os.File
-	open    bool // the gate
+	open    bool    // the gate
+	loader  *loader // nil without Spec.Logged
+	program string  // the command's file, once found by Lookup
 	release chan struct{}
 	root    *os.File // the sandbox's /, once seen by Verify
 	once    sync.Once
@@ -52,7 +54,7 @@ func Start(s Spec) (*Process, error) {
 	p := &Process{spec: s, gate: gateW, release: make(chan struct{}), command: make(chan int)}
 	if err := p.start(&files, gateR); err != nil {
 		close(p.release)
-		return nil, errors.Join(err, gateW.Close())
+		return nil, errors.Join(err, p.closeGate())
 	}
 	return p, nil
 }
@@ -66,7 +68,14 @@ func (p *Process) start(files *fileList, gateR *os.File) error {
 	if err != nil {
 		return err
 	}
-	argv := append([]string{p.spec.Program, "--args", fmt.Sprint(args), "--"}, p.spec.Command...)
+	argv := []string{p.spec.Program, "--args", fmt.Sprint(args), "--"}
+	if p.spec.Logged {
+		if p.loader, err = newLoader(files); err != nil {
+			return err
+		}
+		argv = append(argv, p.loader.path())
+	}
+	argv = append(argv, p.spec.Command...)
 	p.outer, err = p.spec.spawn(argv, files.all, p.release)
 	return err
 }
@@ -116,7 +125,16 @@ func children(pid int) ([]int, error) {
 	return out, nil
 }
 
-// Release lets the command run.
+// closeGate closes what Release writes to.
+func (p *Process) closeGate() error {
+	if p.loader != nil {
+		_ = p.loader.file.Close() // in memory: what was written is there
+	}
+	return p.gate.Close()
+}
+
+// Release lets the command run. With [Spec.Logged] it needs [Process.Lookup]
+// before.
 func (p *Process) Release() error {
 	filter, err := os.ReadFile(p.spec.Filter)
 	if err == nil && (len(filter) == 0 || len(filter)%8 != 0) {
@@ -125,10 +143,15 @@ func (p *Process) Release() error {
 	if err != nil {
 		return err
 	}
+	if p.loader != nil {
+		if err := p.loader.write(p.program, filter); err != nil {
+			return err
+		}
+	}
 	if _, err := p.gate.Write(filter); err != nil {
 		return fmt.Errorf("bubblewrap ended before its command could start: %w", err)
 	}
-	if err := p.gate.Close(); err != nil {
+	if err := p.closeGate(); err != nil {
 		return err
 	}
 	p.open = true
@@ -164,7 +187,7 @@ func (p *Process) Wait() (int, error) {
 	state, err := p.outer.Wait()
 	p.once.Do(func() {
 		close(p.release)
-		_ = p.gate.Close()
+		_ = p.closeGate()
 		if p.root != nil {
 			_ = p.root.Close()
 		}

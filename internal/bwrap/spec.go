@@ -26,6 +26,7 @@ type Spec struct {
 	Mounts       []Mount
 	Capabilities []string // kept; with or without CAP_
 	Filter       string   // file with the compiled system call filter
+	Logged       bool     // the calls that it refuses
 	Dir          string   // working directory inside
 
 	Env     []string // exactly what the command gets, less PWD

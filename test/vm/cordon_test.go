@@ -19,13 +19,16 @@ network "closed" {
   warm     = 1
 }
 
+seccomp "logged" { log = true }
+
 sandbox "shell" {
+  seccomp     = seccomp.logged
   namespaces  = ["pid", "ipc", "uts", "cgroup"]
   network     = network.closed
   environment = environment.safe
 
   filesystem {
-    programs = ["/bin/bash"]
+    programs = ["/bin/bash", "/bin/busybox"]
     tmpfs "/tmp" { size = "16MiB" }
     bind "/work" {
       from     = session.project.directory
@@ -62,12 +65,14 @@ cordon apply --auto-approve
 cordon plan --detailed-exitcode
 LANG=C.UTF-8 SECRET=leak cordon run --project shop shell -- bash -c '
 	echo "uid=$UID"
-	while read -r key value _; do case $key in CapBnd: | NoNewPrivs: | Seccomp:) echo "$key$value" ;; esac; done </proc/self/status
+	while read -r key value _; do case $key in CapBnd: | NoNewPrivs: | Seccomp: | Seccomp_filters:) echo "$key$value" ;; esac; done </proc/self/status
 	echo "secret=${SECRET-none}"
+	busybox chroot / true || true
 	(exec 3<>/dev/tcp/192.0.2.1/80) 2>&1 || true
 	echo made >/work/made
 '
 test "$(stat -c %u /srv/shop/made)" = 4101
+dmesg | grep 'type=1326 .* uid=4101 .* comm="busybox" .* syscall=161 .* code=0x50000'
 status=0
 cordon run --project shop shell -- bash -c 'x=x; while :; do x=$x$x; done' || status=$?
 echo "out of memory: $status"
@@ -101,7 +106,7 @@ func TestCordonOnAFreshHost(t *testing.T) {
 		t.Fatalf("status %d\n%s\n--- console\n%s", r.Status, r.Output, r.Console)
 	}
 	for _, want := range []string{
-		"uid=4101\n", "CapBnd:0000000000000000\n", "NoNewPrivs:1\n", "Seccomp:2\n", "secret=none\n",
+		"uid=4101\n", "CapBnd:0000000000000000\n", "NoNewPrivs:1\n", "Seccomp:2\n", "Seccomp_filters:2\n", "secret=none\n",
 		"Network is unreachable", "out of memory: 137\n",
 	} {
 		if !strings.Contains(r.Output, want) {

@@ -6,6 +6,13 @@ seccomp "both" {
   allow = ["ptrace", "keyctl"] # ERROR: ptrace is both denied and allowed in seccomp "both"
 }
 
+seccomp "logged" {
+  deny = ["ptrace", "seccomp"] # ERROR: seccomp "logged" has log = true and denies seccomp. A session that logs what is refused begins with this call.
+  log  = true
+}
+
+seccomp "silent" { deny = ["seccomp"] }
+
 sandbox "a" {
   command    = []      # ERROR: sandbox "a" has an empty command
   namespaces = ["ipc"] # ERROR: sandbox "a" has no pid namespace. Sessions need it to be killed as a whole: list "pid".

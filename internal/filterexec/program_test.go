@@ -1,0 +1,224 @@
+package filterexec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
+)
+
+// asCommand makes the test binary the command, which tells how it was started.
+const asCommand = "CORDON_TEST_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		if err := json.NewEncoder(os.Stdout).Encode(look()); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(7)
+	}
+	kerneltest.Main(m)
+}
+
+// seen is what the command finds.
+type seen struct {
+	Args, Env    []string
+	Status       map[string]string // of /proc/self/status, what two starts have in common
+	Personality  string
+	Descriptor   string // what the third one is
+	Refused      string // how a refused call was answered
+	NotConcerned string // and another
+}
+
+func look() (s seen) {
+	s.Args, s.Env, s.Status = os.Args, os.Environ(), map[string]string{}
+	s.Descriptor, _ = os.Readlink("/proc/self/fd/3")
+	s.Refused = unix.ErrnoName(errnoOf(unix.Sethostname(nil)))
+	s.NotConcerned = unix.ErrnoName(errnoOf(unix.Acct("/nonexistent")))
+	b, _ := os.ReadFile("/proc/self/personality")
+	s.Personality = strings.TrimSpace(string(b))
+	b, _ = os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, ":")
+		if slices.Contains(strings.Fields("Umask Uid Gid Groups SigBlk SigIgn CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp Seccomp_filters"), key) {
+			s.Status[key] = strings.TrimSpace(value)
+		}
+	}
+	return s
+}
+
+func errnoOf(err error) (e unix.Errno) {
+	errors.As(err, &e)
+	return e
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refuses is a filter that answers a call with an errno and allows all others.
+func refuses(call uint32, errno unix.Errno) []byte {
+	var out []byte
+	for _, i := range []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	} {
+		out = binary.LittleEndian.AppendUint16(out, i.Code)
+		out = append(out, i.Jt, i.Jf)
+		out = binary.LittleEndian.AppendUint32(out, i.K)
+	}
+	return out
+}
+
+// file writes a program for this machine.
+func file(t *testing.T, path string, filter []byte) string {
+	t.Helper()
+	b, err := Program(runtime.GOARCH, 3, path, filter)
+	must(t, err)
+	name := filepath.Join(t.TempDir(), "program")
+	must(t, os.WriteFile(name, b, 0o700))
+	return name
+}
+
+// start runs a program with arguments, the environment and a third descriptor.
+func start(t *testing.T, program string, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	var o, e bytes.Buffer
+	cmd := &exec.Cmd{Path: program, Args: args, Env: []string{asCommand + "=1", "A=", "B=c d"}, ExtraFiles: []*os.File{null}, Stdout: &o, Stderr: &e}
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
+func command(t *testing.T) string {
+	t.Helper()
+	kerneltest.Host(t) // root may load a filter without no_new_privs
+	self, err := os.Executable()
+	must(t, err)
+	return self
+}
+
+// The command is started as if it were started directly, but for the filter.
+func TestCommand(t *testing.T) {
+	self := command(t)
+	var direct, got seen
+	out, errOut, code := start(t, self, "own name", "", "x y")
+	must(t, json.Unmarshal([]byte(out), &direct))
+	if code != 7 {
+		t.Fatal(code, errOut)
+	}
+	out, errOut, code = start(t, file(t, self, refuses(unix.SYS_SETHOSTNAME, unix.EXDEV)), "program", "own name", "", "x y")
+	if code != 7 {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	must(t, json.Unmarshal([]byte(out), &got))
+	if direct.Descriptor != os.DevNull || got.Descriptor == os.DevNull {
+		t.Errorf("the descriptor: %q, %q when started directly", got.Descriptor, direct.Descriptor)
+	}
+	if got.Refused != "EXDEV" || got.NotConcerned != "ENOENT" {
+		t.Errorf("refused %q, not concerned %q", got.Refused, got.NotConcerned)
+	}
+	direct.Descriptor, direct.Refused = got.Descriptor, got.Refused
+	direct.Status["Seccomp"] = "2"
+	direct.Status["Seccomp_filters"] = fmt.Sprint(number(t, direct.Status["Seccomp_filters"]) + 1)
+	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", direct); a != b {
+		t.Errorf("\n%s\nstarted directly:\n%s", a, b)
+	}
+}
+
+func number(t *testing.T, s string) (n int) {
+	t.Helper()
+	_, err := fmt.Sscan(s, &n)
+	must(t, err)
+	return n
+}
+
+// What bubblewrap's execvp(3) runs, runs.
+func TestScript(t *testing.T) {
+	command(t)
+	script := filepath.Join(t.TempDir(), "script")
+	for _, first := range []string{"", "#!/bin/sh\n"} {
+		must(t, os.WriteFile(script, []byte(first+`echo "$0,$1,$2,$#,$B"; exit 3`), 0o700))
+		out, errOut, code := start(t, file(t, script, refuses(unix.SYS_SETHOSTNAME, unix.EPERM)), "program", "own name", "", "x y")
+		if want := script + ",,x y,2,c d\n"; out != want || code != 3 {
+			t.Errorf("%q: %d, %q, want %q: %s", first, code, out, want, errOut)
+		}
+	}
+}
+
+// A refused call is in the kernel's log, one that is allowed is not.
+func TestLogged(t *testing.T) {
+	self := command(t)
+	logged := kerneltest.KernelLog(t)
+	program := file(t, self, refuses(unix.SYS_SETHOSTNAME, unix.EPERM))
+	record := []string{"type=1326", fmt.Sprintf("exe=%q", self), fmt.Sprintf(" syscall=%d ", unix.SYS_SETHOSTNAME), "code=0x50000"}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		start(t, program, "program", "command")
+		for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+			if logged(record...) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no record with %q (or does an auditd take them?)", record)
+		}
+	}
+}
+
+// Nothing runs but under the filter.
+func TestFailures(t *testing.T) {
+	self := command(t)
+	fine := refuses(unix.SYS_SETHOSTNAME, unix.EPERM)
+	unfit := fine[:len(fine)-8] // the kernel takes none that has no end
+	for name, program := range map[string]string{
+		"no such file":               file(t, "/nonexistent/file", fine),
+		"not executable":             file(t, "/etc/passwd", fine),
+		"a filter that does not fit": file(t, self, unfit[:8]),
+		"seccomp is refused":         file(t, file(t, self, fine), refuses(unix.SYS_SECCOMP, unix.EPERM)),
+		"execve is refused":          file(t, self, refuses(unix.SYS_EXECVE, unix.EPERM)),
+	} {
+		out, errOut, code := start(t, program, "program", "command", "argument")
+		if out != "" || errOut != failure || code != failed {
+			t.Errorf("%s: %d, %q, %q", name, code, out, errOut)
+		}
+	}
+}
+
+func TestRefusedRequests(t *testing.T) {
+	fine := refuses(1, unix.EPERM)
+	for name, f := range map[string]func() ([]byte, error){
+		"architecture":  func() ([]byte, error) { return Program("riscv64", 3, "/bin/sh", fine) },
+		"no filter":     func() ([]byte, error) { return Program("amd64", 3, "/bin/sh", nil) },
+		"half a filter": func() ([]byte, error) { return Program("amd64", 3, "/bin/sh", fine[:12]) },
+		"a long filter": func() ([]byte, error) { return Program("amd64", 3, "/bin/sh", make([]byte, 8<<16)) },
+		"no path":       func() ([]byte, error) { return Program("amd64", 3, "", fine) },
+		"two paths":     func() ([]byte, error) { return Program("amd64", 3, "/a\x00/b", fine) },
+		"a descriptor":  func() ([]byte, error) { return Program("amd64", -1, "/bin/sh", fine) },
+	} {
+		if b, err := f(); err == nil {
+			t.Errorf("%s: %d bytes", name, len(b))
+		}
+	}
+}
