@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -229,6 +230,7 @@ PermitRootLogin prohibit-password
 	var said bytes.Buffer
 	cmd := exec.Command(sshd, "-D", "-e", "-f", at("sshd_config"))
 	cmd.Stderr = &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // whatever becomes of the test
 	must(r.t, cmd.Start())
 	r.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	address := fmt.Sprintf("127.0.0.1:%d", port)
