@@ -90,8 +90,12 @@ func (r *Reconciler) Apply(ctx context.Context, p *Plan, progress func(Event)) R
 	}
 	g := newGraph(p.Changes)
 	report := Report{Results: make([]Result, len(p.Changes))}
-	for i, c := range p.Changes {
-		res := &report.Results[i]
+	for i := 0; i < len(p.Changes); i++ {
+		c, res := p.Changes[i], &report.Results[i]
+		if n := r.batch(ctx, enforcers, p, g, i, report.Results, progress); n > 0 {
+			i += n - 1
+			continue
+		}
 		res.Change = c
 		if err := ctx.Err(); err != nil {
 			res.Skipped, res.Err = true, err
@@ -108,6 +112,46 @@ func (r *Reconciler) Apply(ctx context.Context, p *Plan, progress func(Event)) R
 		progress(Event{Change: c, Done: true, Err: res.Err, Duration: time.Since(start)})
 	}
 	return report
+}
+
+// batch makes the changes from i on that are of one enforcer which takes them
+// together, and returns how many; 0: not one.
+func (r *Reconciler) batch(ctx context.Context, enforcers map[string]Enforcer, p *Plan, g graph, i int, results []Result, progress func(Event)) int {
+	name := p.Changes[i].Addr().Enforcer()
+	b, ok := enforcers[name].(Batcher)
+	n := i
+	for ok && ctx.Err() == nil && n < len(p.Changes) && p.Changes[n].Addr().Enforcer() == name {
+		if _, stuck := blocked(p.Changes[n], g.after[n], results, p.Failures); stuck {
+			break
+		}
+		n++
+	}
+	if n == i {
+		return 0
+	}
+	changes, after := p.Changes[i:n], make([][]int, n-i)
+	for k, c := range changes {
+		results[i+k].Change = c
+		for _, j := range g.after[i+k] {
+			if j >= i {
+				after[k] = append(after[k], j-i)
+			}
+		}
+		progress(Event{Change: c})
+	}
+	start := time.Now()
+	errs := b.ApplyAll(ctx, changes, after)
+	share := time.Since(start) / time.Duration(len(changes))
+	for k, c := range changes {
+		res := &results[i+k]
+		res.Err, res.Skipped = errs[k], errors.Is(errs[k], ErrNotTried)
+		if res.Skipped {
+			on, _ := blocked(c, g.after[i+k], results, p.Failures)
+			res.Err = fmt.Errorf("%s: not tried: it waits for %s", c.Addr(), on)
+		}
+		progress(Event{Change: c, Done: true, Err: res.Err, Skipped: res.Skipped, Duration: share})
+	}
+	return n - i
 }
 
 // blocked returns what c waits for in vain: a change that failed or was

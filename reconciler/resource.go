@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,17 @@ type Enforcer interface {
 	// Apply makes one change. It may find it made already, in part or whole.
 	Apply(context.Context, Change) error
 }
+
+// A Batcher is an Enforcer that makes many changes at less cost than one by
+// one, in their order. after[i] are those before i that i waits for: when one
+// of them was not made, i's error is [ErrNotTried]. The errors are in the
+// order of the changes; a nil one means that the change was made and stays.
+type Batcher interface {
+	ApplyAll(ctx context.Context, changes []Change, after [][]int) []error
+}
+
+// ErrNotTried is the error of a change that waits for one that was not made.
+var ErrNotTried = errors.New("not tried: it waits for a change that was not made")
 
 // A Surveyor is an Enforcer whose desired state also depends on facts: things
 // that others make and that cordon follows. Survey returns set with its facts

@@ -32,60 +32,7 @@ type object interface {
 	settled() object
 }
 
-// Apply makes one change, in one transaction: it reads again what the object
-// is now, sends what is different, and reads what has become of it, until
-// that is what was wanted; if it does not become that, nothing is changed.
-func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
-	res := c.After
-	if res == nil {
-		res = c.Before
-	}
-	o, ok := res.(object)
-	if !ok {
-		return fmt.Errorf("%s: a %T can't be applied: plan again", c.Addr(), res)
-	}
-	err := e.change(ctx, o.block(), func(tx pgx.Tx) error { return converge(ctx, tx, o, c.After == nil) })
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Addr(), err)
-	}
-	return nil
-}
-
-func converge(ctx context.Context, tx pgx.Tx, o object, gone bool) error {
-	for range rounds {
-		s, err := readState(ctx, tx, o.block(), o.scope())
-		if err != nil {
-			return err
-		}
-		live := o.find(s)
-		if gone && live == nil || !gone && same(live, o.settled()) {
-			return nil
-		}
-		step := o.make
-		if gone {
-			step = o.unmake
-		}
-		statements, err := step(ctx, tx, s)
-		if err != nil {
-			return err
-		}
-		if len(statements) == 0 {
-			return fmt.Errorf("can't be made as declared: it is %s", form(live))
-		}
-		if err := run(ctx, tx, statements); err != nil {
-			return err
-		}
-	}
-	s, err := readState(ctx, tx, o.block(), o.scope())
-	if err != nil {
-		return err
-	}
-	if live := o.find(s); gone && live != nil || !gone && !same(live, o.settled()) {
-		return fmt.Errorf("did not become what is declared, nothing is changed: it would be %s", form(live))
-	}
-	return nil
-}
-
+// errGone tells that others were faster, errNever what is never given.
 func errGone(what string) error { return fmt.Errorf("the %s is gone: plan again", what) }
 
 func errNever(what string) error { return fmt.Errorf("%s are only ever taken away", what) }
@@ -107,9 +54,9 @@ func (r Role) block() string   { return r.Database }
 func (s Schema) block() string { return s.Database }
 func (t Table) block() string  { return t.Database }
 
-func (r Role) scope() scope   { return scope{role: r.Name} }
-func (s Schema) scope() scope { return scope{schema: s.Name} }
-func (t Table) scope() scope  { return scope{schema: t.Schema, table: t.Name} }
+func (r Role) scope() scope   { return scope{roles: []string{r.Name}} }
+func (s Schema) scope() scope { return scope{schemas: []string{s.Name}} }
+func (t Table) scope() scope  { return scope{schemas: []string{t.Schema}} }
 
 func (r Role) settled() object   { r.Drift, r.Login = nil, false; return r }
 func (s Schema) settled() object { s.Drift = nil; return s }
@@ -194,7 +141,7 @@ func (s Schema) find(st *state) object {
 // it had.
 const adopted = "\n"
 
-func (s Schema) make(ctx context.Context, tx pgx.Tx, st *state) ([]statement, error) {
+func (s Schema) make(_ context.Context, _ pgx.Tx, st *state) ([]statement, error) {
 	var out []statement
 	mark := owner.Mark(string(s.Addr()))
 	n := st.schemas[s.Name]
@@ -203,11 +150,7 @@ func (s Schema) make(ctx context.Context, tx pgx.Tx, st *state) ([]statement, er
 		n = &liveSchema{name: s.Name, marked: true}
 		out = append(out, statement{sql: "CREATE SCHEMA " + quote(s.Name)}, s.comment(mark))
 	case !n.marked:
-		closed, err := s.close(ctx, tx)
-		if err != nil {
-			return nil, err
-		}
-		out = append(closed, s.comment(mark+adopted+n.comment))
+		out = append(s.close(st), s.comment(mark+adopted+n.comment))
 	case st.marked(n.owner):
 		return []statement{{sql: "ALTER SCHEMA " + quote(s.Name) + " OWNER TO CURRENT_USER"}}, nil
 	}
@@ -223,11 +166,7 @@ func (s Schema) make(ctx context.Context, tx pgx.Tx, st *state) ([]statement, er
 
 // close takes from PUBLIC what it has on what is in a schema that is adopted:
 // of what gets no access, no resource would.
-func (s Schema) close(ctx context.Context, tx pgx.Tx) ([]statement, error) {
-	all, err := readState(ctx, tx, s.Database, scope{whole: true, schema: s.Name})
-	if err != nil {
-		return nil, err
-	}
+func (s Schema) close(all *state) []statement {
 	var out []statement
 	for _, r := range all.relations {
 		if r.schema == s.Name {
@@ -251,7 +190,7 @@ func (s Schema) close(ctx context.Context, tx pgx.Tx) ([]statement, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 func (s Schema) comment(text string) statement {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -28,7 +26,7 @@ func large(t testing.TB, n int) (*world, specs.Set) {
 EXECUTE format('CREATE SCHEMA p%d_%%s', to_char(i, 'FM0000'));
 FOR t IN 1..5 LOOP EXECUTE format('CREATE TABLE p%d_%%s.t%%s (id serial PRIMARY KEY, user_id uuid, a text, b text, c int, d timestamptz)', to_char(i, 'FM0000'), t); END LOOP;
 END LOOP; END $$`, i, i+len(part)-1, n, n))
-		atOnce(t, w, w.set(part...))
+		w.applyUnchecked(w.set(part...))
 	}
 	t.Cleanup(func() { // one by one would take longer than all else
 		w.exec(fmt.Sprintf(`DO $$ DECLARE r text; n int := 0; BEGIN FOR r IN SELECT rolname FROM pg_roles WHERE rolname LIKE 'p%d\_%%' LOOP
@@ -36,56 +34,6 @@ EXECUTE 'DROP OWNED BY ' || r; EXECUTE 'DROP ROLE ' || r; n := n + 1; IF n %% 10
 END LOOP; UPDATE pg_description SET description = 'cleared' WHERE classoid = 'pg_namespace'::regclass AND description LIKE 'cordon:%%'; END $$`, n))
 	})
 	return w, w.set(projects...)
-}
-
-// atOnce makes all of set in one transaction, as Apply does not: it is only
-// faster.
-func atOnce(t testing.TB, w *world, set specs.Set) {
-	t.Helper()
-	ctx := context.Background()
-	e := w.enforcer(t)
-	defer e.Close(ctx)
-	desired, err := e.Desired(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = e.change(ctx, w.block, func(tx pgx.Tx) error {
-		s, err := readState(ctx, tx, w.block, scope{whole: true})
-		if err != nil {
-			return err
-		}
-		for _, s2 := range s.schemas { // adoption comes first
-			s2.marked = s2.marked || specs.Find(set.Projects, s2.name) != nil
-		}
-		var all []statement
-		for _, res := range desired {
-			if x, ok := res.(Schema); ok {
-				all = append(all, x.comment("cordon:"+string(x.Addr())))
-			}
-			made, err := res.(object).make(ctx, tx, withAll(s, res))
-			if err != nil {
-				return err
-			}
-			all = append(all, made...)
-		}
-		return run(ctx, tx, all)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// withAll adds to what was read the relations that nobody has access to yet.
-func withAll(s *state, res reconciler.Resource) *state {
-	table, ok := res.(Table)
-	if !ok {
-		return s
-	}
-	r := &relation{schema: table.Schema, name: table.Name, kind: "r", owner: "postgres"}
-	for _, q := range table.Sequences {
-		r.sequences = append(r.sequences, &relation{schema: table.Schema, name: q.Name, kind: "S", owner: "postgres"})
-	}
-	return &state{block: s.block, roles: s.roles, schemas: s.schemas, relations: map[uint32]*relation{1: r}}
 }
 
 // BenchmarkPlan plans with nothing to do: survey, read, desired state, diff.

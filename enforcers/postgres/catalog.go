@@ -40,15 +40,8 @@ FROM pg_policy p
 LEFT JOIN pg_description d ON d.objoid = p.oid AND d.classoid = 'pg_policy'::regclass
 WHERE `
 
-// One relation, and the sequences of its serial columns. $1 is the schema's
-// name, $2 the relation's. The scalar subqueries make both index look-ups.
-const relationOne = ` IN (
-  SELECT ` + relationOID + `
-  UNION ALL
-  SELECT s.objid FROM pg_depend s WHERE s.refclassid = 'pg_class'::regclass AND s.refobjid = ` + relationOID + `
-    AND s.classid = 'pg_class'::regclass AND s.deptype = 'a')`
-
-const relationOID = `(SELECT oid FROM pg_class WHERE relname = $2 AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1))`
+// The relations of some schemas, $1.
+const relationsOf = `(SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY ($1))`
 
 // Roles that bear a mark, of any installation: all, or some by name ($1).
 const rolesSQL = `

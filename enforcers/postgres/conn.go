@@ -109,7 +109,7 @@ func (e *Enforcer) reading(ctx context.Context, database string, f func(pgx.Tx) 
 // and again when it lost against what others did meanwhile.
 func (e *Enforcer) change(ctx context.Context, database string, f func(pgx.Tx) error) error {
 	for try := 1; ; try++ {
-		err := e.try(ctx, database, f)
+		err := e.try(ctx, database, e.options.lockTimeout, f)
 		if err == nil || !transient(err) || try == attempts {
 			return err
 		}
@@ -122,13 +122,13 @@ func (e *Enforcer) change(ctx context.Context, database string, f func(pgx.Tx) e
 	}
 }
 
-func (e *Enforcer) try(ctx context.Context, database string, f func(pgx.Tx) error) error {
+func (e *Enforcer) try(ctx context.Context, database string, wait time.Duration, f func(pgx.Tx) error) error {
 	c, err := e.conn(ctx, database)
 	if err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		lock := fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d)", e.options.lockTimeout.Milliseconds(), changing)
+		lock := fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d)", wait.Milliseconds(), changing)
 		if _, err := tx.Exec(ctx, lock, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}

@@ -131,7 +131,7 @@ func mergeGrants(a, b []Grant) []Grant {
 }
 
 func (d Defaults) block() string   { return d.Database }
-func (d Defaults) scope() scope    { return scope{schema: d.Schema} }
+func (d Defaults) scope() scope    { return scope{schemas: []string{d.Schema}} }
 func (d Defaults) settled() object { return d }
 
 func (d Defaults) find(s *state) object {

@@ -87,11 +87,14 @@
 // # How
 //
 // Reading is a constant number of queries for each database, in one
-// repeatable-read transaction. A change is one transaction under an advisory
-// lock, with a lock_timeout so that it does not stand in front of the
-// application's queries for long. It reads the object again, sends what is
-// different, and reads what has become of it; unless that is what was wanted,
-// all is rolled back. Deadlocks and the like are tried again a few times.
+// repeatable-read transaction. Changes are made together, up to some hundred
+// in one transaction (see [Enforcer.ApplyAll]) under an advisory lock: it reads
+// the objects again, sends what is different in one go, and reads what has
+// become of them. Where that fails, halves are tried by themselves, each behind
+// a savepoint, so that what is refused does not keep the rest from being made.
+// A lock_timeout keeps cordon from standing in front of the application's
+// queries for long; what lost against others (deadlocks and the like) is tried
+// again alone, a few times.
 // Locks: GRANT takes none that readers wait for; policies and row level
 // security take ACCESS EXCLUSIVE on the one table.
 //

@@ -78,11 +78,11 @@ SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes), pg_get_userbyid(p.pr
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname !~ '^pg_temp' AND `
 
-const functionsAll = `(p.proacl IS NOT NULL OR n.nspname = $1
+const functionsAll = `(p.proacl IS NOT NULL
   OR n.oid IN (SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND description LIKE 'cordon:%')
   OR p.proowner IN (SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:%'))`
 
-const functionOne = `n.nspname = $1 AND p.proname || '(' || oidvectortypes(p.proargtypes) || ')' = $2`
+const functionsIn = `n.nspname = ANY ($1)`
 
 const surveyFunctionsSQL = `
 SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes)
@@ -102,9 +102,9 @@ func surveyFunctions(ctx context.Context, tx pgx.Tx, database string, schemas []
 }
 
 func (s *state) queueFunctions(b *pgx.Batch, in scope) {
-	which, args := functionsAll, []any{in.schema}
+	which, args := functionsAll, []any(nil)
 	if !in.whole {
-		which, args = functionOne, []any{in.schema, in.function}
+		which, args = functionsIn, []any{in.schemas}
 	}
 	b.Queue(functionsSQL+which, args...).Query(func(rows pgx.Rows) error {
 		var f liveFunction
@@ -114,6 +114,7 @@ func (s *state) queueFunctions(b *pgx.Batch, in scope) {
 			var err error
 			found.acl, err = parseACL(acl, "")
 			s.functions = append(s.functions, &found)
+			s.bySignature[[2]string{f.schema, signature(f.name, f.arguments)}] = &found
 			return err
 		})
 		return err
@@ -143,16 +144,11 @@ func (f *liveFunction) target() string {
 }
 
 func (f Function) live(s *state) *liveFunction {
-	for _, l := range s.functions {
-		if l.schema == f.Schema && signature(l.name, l.arguments) == f.Signature {
-			return l
-		}
-	}
-	return nil
+	return s.bySignature[[2]string{f.Schema, f.Signature}]
 }
 
 func (f Function) block() string   { return f.Database }
-func (f Function) scope() scope    { return scope{schema: f.Schema, function: f.Signature} }
+func (f Function) scope() scope    { return scope{schemas: []string{f.Schema}} }
 func (f Function) settled() object { f.Drift = nil; return f }
 
 func (f Function) find(s *state) object {

@@ -17,6 +17,8 @@ type state struct {
 	roles                 map[string]*liveRole
 	schemas               map[string]*liveSchema
 	relations             map[uint32]*relation
+	byName                map[[2]string]*relation     // by schema and name
+	bySignature           map[[2]string]*liveFunction // by schema and signature
 	functions             []*liveFunction
 	defaults              []liveDefault
 	guard                 liveGuard
@@ -80,19 +82,16 @@ func (r *relation) target() string {
 	return "TABLE " + quote(r.schema, r.name)
 }
 
-// scope is what to read: everything, or one relation, or one schema, or one
-// role. With whole, schema is one that is to be read though it bears no mark
-// yet. A relation's scope includes its schema, and the marks of all roles
-// that occur.
+// scope is what to read: everything that bears a mark, or all there is in some
+// schemas, and some roles. The marks of all roles that occur are included.
 type scope struct {
-	whole               bool
-	schema, table, role string
-	function            string
+	whole          bool
+	schemas, roles []string
 }
 
 // readState asks the same few queries whatever the number of objects.
 func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, error) {
-	s := &state{block: block, roles: map[string]*liveRole{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}}
+	s := &state{block: block, roles: map[string]*liveRole{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
 	b := new(pgx.Batch)
 	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user) })
 	s.queueSchemas(b, in)
@@ -115,7 +114,7 @@ func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, 
 func (s *state) queueSchemas(b *pgx.Batch, in scope) {
 	sql, args := schemasSQL, []any(nil)
 	if !in.whole {
-		sql, args = sql+" AND n.nspname = $1", []any{in.schema}
+		sql, args = sql+" AND n.nspname = ANY ($1)", []any{in.schemas}
 	}
 	b.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		var n liveSchema
@@ -141,7 +140,7 @@ func isMark(text, kind, block string) bool {
 func (s *state) queueRelations(b *pgx.Batch, in scope) {
 	which, columns, policies, args := relationsAll, "true", "true", []any(nil)
 	if !in.whole {
-		which, columns, policies, args = "c.oid"+relationOne, "a.attrelid"+relationOne, "p.polrelid"+relationOne, []any{in.schema, in.table}
+		which, columns, policies, args = "n.nspname = ANY ($1)", "a.attrelid IN "+relationsOf, "p.polrelid IN "+relationsOf, []any{in.schemas}
 	}
 	b.Queue(relationsSQL+which, args...).Query(s.scanRelations)
 	b.Queue(columnsSQL+columns, args...).Query(s.scanColumns)
@@ -202,6 +201,7 @@ func (s *state) link() {
 		table.sequences = append(table.sequences, q)
 	}
 	for _, r := range s.relations {
+		s.byName[[2]string{r.schema, r.name}] = r
 		sortByName(r.sequences, func(q *relation) string { return q.name })
 		sortByName(r.policies, func(p livePolicy) string { return p.name })
 	}
@@ -249,7 +249,10 @@ func (s *state) scanRoles(rows pgx.Rows) error {
 
 // named are the roles whose marks are needed.
 func (s *state) named(in scope) []string {
-	seen := map[string]bool{in.role: true}
+	seen := map[string]bool{}
+	for _, r := range in.roles {
+		seen[r] = true
+	}
 	acl := func(list []privilege) {
 		for _, p := range list {
 			seen[p.grantee] = true

@@ -13,12 +13,7 @@ import (
 
 // relation returns what t names, nil when it is not there.
 func (t Table) relation(s *state) *relation {
-	for _, r := range s.relations {
-		if r.schema == t.Schema && r.name == t.Name {
-			return r
-		}
-	}
-	return nil
+	return s.byName[[2]string{t.Schema, t.Name}]
 }
 
 func (t Table) find(s *state) object {

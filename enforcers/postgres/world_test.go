@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -108,6 +109,17 @@ func (w *world) apply(projects ...specs.Project) {
 	if _, p := w.plan(set); !p.Empty() {
 		w.t.Fatalf("the plan is not empty after apply:\n%s", describe(p))
 	}
+}
+
+// applyUnchecked converges what only adds.
+func (w *world) applyUnchecked(set specs.Set) {
+	w.t.Helper()
+	r, p := w.plan(set)
+	p.Changes = slices.DeleteFunc(p.Changes, func(c reconciler.Change) bool { return c.After == nil })
+	if err := r.Apply(context.Background(), p, nil).Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	_ = r.Enforcers[0].Enforcer.(*Enforcer).Close(context.Background())
 }
 
 func project(name, ownerColumn string, tables ...specs.TableAccess) specs.Project {

@@ -33,6 +33,8 @@ type Harness struct {
 	Damage []Damage
 	// Steps bounds the random walk; 0 is 30.
 	Steps int
+
+	single bool // one change at a time, also where the enforcer takes many
 }
 
 // Damage is one change by another hand.
@@ -61,11 +63,21 @@ func (h Harness) all() []specs.Set { return append(h.Sets, specs.Set{}) }
 
 func (h Harness) reconciler(t *testing.T) *reconciler.Reconciler {
 	t.Helper()
-	return &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: h.Name, Enforcer: bare{h.New(t)}}}}
+	e := h.New(t)
+	var without reconciler.Enforcer = bare{e}
+	if b, ok := e.(reconciler.Batcher); ok && !h.single {
+		without = batching{bare{e}, b}
+	}
+	return &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: h.Name, Enforcer: without}}}
 }
 
 // bare hides Survey, so that the facts of a harness's sets stay as written.
 type bare struct{ reconciler.Enforcer }
+
+type batching struct {
+	bare
+	reconciler.Batcher
+}
 
 func (h Harness) plan(t *testing.T, set specs.Set) (*reconciler.Reconciler, *reconciler.Plan) {
 	t.Helper()
@@ -179,6 +191,7 @@ func (h Harness) orphans(t *testing.T) {
 // killed abandons an apply after every number of changes and lets a fresh
 // enforcer go on from what it finds.
 func (h Harness) killed(t *testing.T) {
+	h.single = true
 	h.clear(t)
 	for i, set := range h.all() {
 		for n := 0; ; n++ {
@@ -206,6 +219,7 @@ func (h Harness) killed(t *testing.T) {
 }
 
 func (h Harness) walk(t *testing.T) {
+	h.single = true
 	h.clear(t)
 	steps := h.Steps
 	if steps == 0 {
