@@ -80,10 +80,12 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 	for _, c := range s.Capabilities {
 		o = append(o, "--cap-add", capName(c))
 	}
-	o = append(o, "--ro-bind", stagedTree, "/", "--proc", "/proc", "--dev", "/dev")
+	o = append(o, "--bind", stagedTree, "/", "--proc", "/proc", "--dev", "/dev")
 	for i, m := range s.Mounts {
-		if m.Size > 0 && !s.Userns {
-			o = append(o, "--bind", staged(i), m.To)
+		if err := m.check(); err != nil {
+			return nil, err
+		}
+		if !m.late() {
 			continue
 		}
 		args, err := m.options(i, memFile)
@@ -91,11 +93,6 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 			return nil, err
 		}
 		o = append(o, args...)
-	}
-	for _, m := range s.Mounts {
-		if m.Sealed {
-			o = append(o, "--remount-ro", m.To)
-		}
 	}
 	if s.UID == 0 {
 		// Root's id alone, without any capability, may write to the host's
@@ -111,28 +108,36 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 	return o, nil
 }
 
-func (m Mount) options(i int, memFile func([]byte) (int, error)) ([]string, error) {
+// check tells whether m says one thing, and where.
+func (m Mount) check() error {
 	if m.To != path.Clean(m.To) || !path.IsAbs(m.To) || m.To == "/" {
-		return nil, fmt.Errorf("bubblewrap: %q is no place to mount on", m.To)
+		return fmt.Errorf("bubblewrap: %q is no place to mount on", m.To)
 	}
+	if m.Source == nil && m.Content == nil && m.Size <= 0 {
+		return fmt.Errorf("bubblewrap: nothing to mount on %s", m.To)
+	}
+	return nil
+}
+
+// late tells whether only bubblewrap can do it: what lies in its own /dev, and
+// a file that is written into what is mounted there.
+func (m Mount) late() bool {
+	return strings.HasPrefix(m.To, "/dev/") || m.Content != nil && m.Writable
+}
+
+// options are bubblewrap's for the i-th mount, a late one.
+func (m Mount) options(i int, memFile func([]byte) (int, error)) ([]string, error) {
 	switch {
-	case m.Source != nil && m.Writable:
-		return []string{"--bind", staged(i), m.To}, nil
-	case m.Source != nil:
-		return []string{"--ro-bind", staged(i), m.To}, nil
-	case m.Content != nil:
+	case m.Content != nil && m.Writable:
 		fd, err := memFile(m.Content)
 		if err != nil {
 			return nil, err
 		}
-		if m.Writable {
-			return []string{"--perms", mode(m.Mode), "--file", strconv.Itoa(fd), m.To}, nil
-		}
-		return []string{"--perms", mode(m.Mode), "--ro-bind-data", strconv.Itoa(fd), m.To}, nil
-	case m.Size > 0:
-		return []string{"--perms", mode(m.Mode), "--size", strconv.FormatInt(m.Size, 10), "--tmpfs", m.To}, nil
+		return []string{"--perms", mode(m.Mode), "--file", strconv.Itoa(fd), m.To}, nil
+	case m.Size > 0 && !m.Sealed:
+		return []string{"--bind", stagedFile(i), m.To}, nil
 	}
-	return nil, fmt.Errorf("bubblewrap: nothing to mount on %s", m.To)
+	return nil, fmt.Errorf("bubblewrap: only a tmpfs can be mounted on %s", m.To)
 }
 
 func mode(m uint32) string { return fmt.Sprintf("%04o", m) }

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where bubblewrap finds what it is to mount, in the root that is staged for
-// it.
+// stagedTree is where bubblewrap finds what becomes the sandbox's root, in the
+// root that is staged for it; stagedFiles holds what is mounted in it.
 const (
-	stagedTree   = "/.tree"
-	stagedMounts = "/.mounts"
+	stagedTree  = "/.tree"
+	stagedFiles = "/.files"
 )
 
-// staged is where the i-th mount is prepared.
-func staged(i int) string { return filepath.Join(stagedMounts, strconv.Itoa(i)) }
+func stagedFile(i int) string { return filepath.Join(stagedFiles, strconv.Itoa(i)) }
 
 // hostDirs are what bubblewrap itself needs of the host: its own file and the
 // libraries that it is linked with.
@@ -28,11 +27,11 @@ func hostDirs() []string {
 
 // stage gives the calling thread, which must not be used for anything else
 // after, a mount namespace of its own with a root that holds what bubblewrap
-// needs and nothing else: the tree, the sources as they were pinned, the
-// tmpfs that bubblewrap would not bound. So a start does not take longer the
-// more mounts the host has (bubblewrap reads all of them again for each mount
-// it makes), no source can be swapped, and the session's user needs no way to
-// them. It vanishes with the last process of the sandbox.
+// needs and nothing else, and in it the tree with all that is mounted on it.
+// bubblewrap, which reads the whole mount table again for each mount it makes,
+// is left with one: a start does not take longer the more mounts the host has,
+// no source can be swapped, and the session's user needs no way to them. It
+// vanishes with the last process of the sandbox.
 func (s Spec) stage() error {
 	sources, err := s.cloneSources()
 	if err != nil {
@@ -55,10 +54,8 @@ func (s Spec) stage() error {
 	if err := s.stageHost(); err != nil {
 		return err
 	}
-	for i, m := range s.Mounts {
-		if err := s.stageMount(i, m, sources); err != nil {
-			return err
-		}
+	if err := s.stageMounts(sources); err != nil {
+		return err
 	}
 	return enterRoot(s.Stage)
 }
@@ -106,7 +103,7 @@ func (s Spec) stageHost() error {
 	if err := os.Chmod(filepath.Join(s.Stage, "tmp"), 0o1777); err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(s.Stage, stagedMounts), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(s.Stage, stagedFiles), 0o755); err != nil {
 		return err
 	}
 	// All of /proc, for who may see a part of it alone may not mount another.
@@ -119,34 +116,26 @@ func (s Spec) stageHost() error {
 	if err := mount("/dev/pts", filepath.Join(s.Stage, "dev/pts"), unix.MS_BIND); err != nil {
 		return err
 	}
-	return bind(s.Root, filepath.Join(s.Stage, stagedTree), unix.MS_REC)
+	return s.stageTree()
 }
 
-func (s Spec) stageMount(i int, m Mount, sources map[int]int) error {
-	to := filepath.Join(s.Stage, staged(i))
-	switch {
-	case m.Source != nil:
-		if err := makePoint(to, m.Source.dir); err != nil {
-			return err
-		}
-		if err := unix.MoveMount(sources[i], "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-			return fmt.Errorf("move_mount %s: %w", m.Source.Path, err)
-		}
-		return mount("", to, unix.MS_REC|unix.MS_PRIVATE)
-	case m.Size > 0 && !s.Userns:
-		if err := makePoint(to, true); err != nil {
-			return err
-		}
-		return mountTmpfs(to, m.Size, m.Mode, s.UID, s.GID)
+// stageTree puts the tree in its place, read-only whatever it is itself.
+func (s Spec) stageTree() error {
+	place := filepath.Join(s.Stage, stagedTree)
+	if err := os.Mkdir(place, 0o755); err != nil {
+		return err
 	}
-	return nil
-}
-
-func makePoint(path string, dir bool) error {
-	if dir {
-		return os.Mkdir(path, 0o755)
+	tree, err := unix.OpenTree(unix.AT_FDCWD, s.Root, unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("open_tree %s: %w", s.Root, err)
 	}
-	return os.WriteFile(path, nil, 0o644)
+	defer unix.Close(tree)
+	point, err := unix.Open(place, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: place, Err: err}
+	}
+	defer unix.Close(point)
+	return attach(tree, point, true)
 }
 
 // enterRoot makes dir the thread's root and lets go of the old one, as

@@ -85,6 +85,11 @@ func (p *Process) openRoot(path string) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Flags&unix.ST_RDONLY == 0 {
+		_ = unix.Close(fd)
+		return errors.Join(errors.New("its root is writable"), err)
+	}
 	p.root = os.NewFile(uintptr(fd), path)
 	return nil
 }
@@ -162,7 +167,7 @@ func (p *Process) verifyNet() error {
 func (p *Process) verifyBind(m Mount) error {
 	fd, err := unix.Openat2(int(p.root.Fd()), strings.TrimPrefix(m.To, "/"), &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		Resolve: beneath,
 	})
 	if err != nil {
 		return fmt.Errorf("%s inside: %w", m.To, err)
