@@ -97,7 +97,7 @@ func TestReference(t *testing.T) {
 func TestNotEnforced(t *testing.T) {
 	set, _ := hcl.Load("../examples/aicodesit", hcl.Options{})
 	got := fmt.Sprint(set.NotEnforced())
-	for _, want := range []string{"gateway.data", "project.shop.git", "project.shop.dev_server"} {
+	for _, want := range []string{"gateway.data", "project.shop.dev_server"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)
 		}

@@ -3,6 +3,7 @@ package hcl
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -87,8 +88,7 @@ func (l *loader) readProject(b *block, sc *scope) specs.Project {
 	slices.Sort(p.Sandboxes)
 	p.Operators = set(parsedList(x, "operators", `["group:shop"]`, parseOperator))
 	if g, ok := x.inner("git"); ok {
-		p.Git = &specs.Git{Range: rangeOf(g.header), Remote: parsed(g, "remote", "", parseRemote), Credential: g.ref("credential", "secret")}
-		l.locatable(g)
+		p.Git = l.readGit(g)
 	}
 	if s, ok := x.inner("schema"); ok {
 		p.Schema = l.readSchema(s)
@@ -153,6 +153,28 @@ func parseOperator(s string) (string, error) {
 	kind, name, ok := strings.Cut(s, ":")
 	if !ok || name == "" || kind != "user" && kind != "group" {
 		return "", fmt.Errorf(`%q is not "user:NAME" or "group:NAME"`, s)
+	}
+	return s, nil
+}
+
+func (l *loader) readGit(b body) *specs.Git {
+	g := &specs.Git{Range: rangeOf(b.header), Remote: parsed(b, "remote", "", parseRemote), Credential: b.ref("credential", "secret")}
+	g.Push = set(parsedList(b, "push", `["refs/heads/agent/*"]`, parsePush))
+	g.LFSHosts = set(parsedList(b, "lfs_hosts", `["objects.example.com"]`, parseHost))
+	l.locatable(b)
+	return g
+}
+
+func parsePush(s string) (string, error) {
+	if !specs.ValidPush(s) {
+		return "", fmt.Errorf("%q is not the full name of a ref, as refs/heads/main, nor the beginning of such names with a * behind it, as refs/heads/agent/*", s)
+	}
+	return s, nil
+}
+
+func parseHost(s string) (string, error) {
+	if u, err := url.Parse("https://" + s); err != nil || u.Host != s || u.Hostname() == "" || strings.ContainsAny(s, "*@") {
+		return "", fmt.Errorf("%q is not HOST or HOST:PORT", s)
 	}
 	return s, nil
 }

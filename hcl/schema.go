@@ -113,7 +113,7 @@ var schemas = map[string]*schema{
 		needs: []string{"directory"},
 		may:   []string{"for_each", "name", "user", "sandboxes", "operators"},
 		blocks: []inner{
-			{kind: "git", schema: schema{needs: []string{"remote"}, may: []string{"credential"}}},
+			{kind: "git", schema: schema{needs: []string{"remote"}, may: []string{"credential", "push", "lfs_hosts"}}},
 			{kind: "schema", schema: schema{
 				needs: []string{"database"},
 				may:   []string{"owner_column"},

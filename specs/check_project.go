@@ -165,8 +165,21 @@ func (c *checker) schemaName(p Project) {
 }
 
 func (c *checker) git(s Set, p Project) {
-	if p.Git != nil {
-		missing(c, s.Secrets, p.Git.Range, "credential", "secret", p.Git.Credential)
+	if p.Git == nil {
+		return
+	}
+	missing(c, s.Secrets, p.Git.Range, "credential", "secret", p.Git.Credential)
+	for _, pattern := range p.Git.Push {
+		if !ValidPush(pattern) {
+			c.addElement(p.Git.Range, "push", pattern, fmt.Sprintf("project %q: %q is no name of refs", p.Name, pattern), `Write "refs/heads/main" or "refs/heads/agent/*".`)
+		}
+	}
+	_, _, https := p.Git.Origin()
+	if !https && len(p.Git.Push)+len(p.Git.LFSHosts) > 0 {
+		c.add(p.Git.Range, "push", fmt.Sprintf("project %q: sessions have no way to %s", p.Name, p.Git.Remote), "Only an https remote can be reached from sandboxes; push and lfs_hosts are about those.")
+	}
+	if !https && p.Git.Remote != "" && p.Git.Credential != "" {
+		c.add(p.Git.Range, "credential", fmt.Sprintf("project %q: the credential would not be used", p.Name), "It is sent to an https remote only.")
 	}
 }
 

@@ -19,7 +19,7 @@ func valid() specs.Set {
 	s.Gateways = []specs.Gateway{{Name: "data", Listen: "127.0.0.1:1", Database: "main", Keys: "k"}}
 	s.Projects = []specs.Project{{
 		Name: "p", Directory: "/srv/p", Sandboxes: []string{"s"},
-		Git:       &specs.Git{Credential: "k"},
+		Git:       &specs.Git{Remote: "https://git.example.com/p.git", Credential: "k", Push: []string{"refs/heads/agent/*"}},
 		Schema:    &specs.Schema{Database: "main", Tables: []specs.TableAccess{{Name: "t", Anonymous: []string{"select"}}}},
 		DevServer: &specs.DevServer{Sandbox: "s", Command: []string{"x"}, Port: 1},
 	}}
@@ -59,6 +59,13 @@ func TestCheck(t *testing.T) {
 		"log without execve": {func(s *specs.Set) {
 			s.Seccomps = append(s.Seccomps, specs.Seccomp{Name: "l", Log: true, Deny: []string{"execve"}})
 		}, `seccomp "l" has log = true and denies execve`, false},
+		"push": {func(s *specs.Set) { s.Projects[0].Git.Push = []string{"main"} }, `"main" is no name of refs`, false},
+		"push by ssh": {func(s *specs.Set) {
+			s.Projects[0].Git.Remote, s.Projects[0].Git.Credential = "git@example.com:p.git", ""
+		}, `no way to git@example.com:p.git`, false},
+		"credential by ssh": {func(s *specs.Set) {
+			s.Projects[0].Git.Remote, s.Projects[0].Git.Push = "git@example.com:p.git", nil
+		}, `would not be used`, false},
 		"sandbox of project":    {func(s *specs.Set) { s.Projects[0].Sandboxes = []string{"no"} }, `unknown sandbox "no"`, true},
 		"sandbox of server":     {func(s *specs.Set) { s.Projects[0].DevServer.Sandbox = "no" }, `unknown sandbox "no"`, true},
 		"unknown command":       {func(s *specs.Set) { s.Projects[0].Schema.Tables[0].Anonymous = []string{"truncate"} }, `unknown command "truncate" for table "t"`, false},

@@ -89,12 +89,12 @@ func TestNotEnforced(t *testing.T) {
 		Projects:  []specs.Project{{Name: "p", Git: &specs.Git{}, DevServer: &specs.DevServer{}, Preview: &specs.Preview{}, Schema: &specs.Schema{}}},
 	}
 	got := s.NotEnforced()
-	for _, want := range []string{"project.p.git", "project.p.dev_server", "project.p.preview"} {
+	for _, want := range []string{"project.p.dev_server", "project.p.preview"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not among %v", want, got)
 		}
 	}
-	if slices.Contains(got, "network.n.publish") || slices.Contains(got, "proxy.llm") || slices.Contains(got, "sandbox.a.agent") || slices.Contains(got, "project.p.schema") {
+	if slices.Contains(got, "network.n.publish") || slices.Contains(got, "proxy.llm") || slices.Contains(got, "sandbox.a.agent") || slices.Contains(got, "project.p.schema") || slices.Contains(got, "project.p.git") {
 		t.Error(got)
 	}
 	if len(specs.Set{}.NotEnforced()) != 0 {

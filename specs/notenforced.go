@@ -17,9 +17,6 @@ func (s Set) NotEnforced() []string {
 		if len(p.Operators) > 0 {
 			out = append(out, "project."+p.Name+".operators")
 		}
-		if p.Git != nil {
-			out = append(out, "project."+p.Name+".git")
-		}
 		if p.DevServer != nil {
 			out = append(out, "project."+p.Name+".dev_server")
 		}

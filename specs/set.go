@@ -241,13 +241,6 @@ type Project struct {
 	Preview   *Preview   `json:"preview,omitempty"`
 }
 
-// Git is a project's repository. Declared, enforced by a later build.
-type Git struct {
-	Range      Range  `json:"-"`
-	Remote     string `json:"remote"`
-	Credential string `json:"credential,omitempty"` // name of a secret
-}
-
 // Schema is a project's schema in a database, of the project's name, with
 // the roles NAME_anon, NAME_user, NAME_admin and NAME_service.
 type Schema struct {

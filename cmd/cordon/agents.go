@@ -97,6 +97,11 @@ func (a *app) scrubOptions(set specs.Set) transcript.Options {
 			named[u.Credential] = true
 		}
 	}
+	for _, p := range set.Projects {
+		if p.Git != nil {
+			named[p.Git.Credential] = true
+		}
+	}
 	o.Prefixes = slices.Sorted(maps.Keys(prefixes))
 	delete(named, "")
 	reader := secret.Reader{Secrets: set.Secrets}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aicodesit/cordon/enforcers/cgroup"
+	"github.com/aicodesit/cordon/enforcers/git"
 	"github.com/aicodesit/cordon/enforcers/network"
 	"github.com/aicodesit/cordon/enforcers/postgres"
 	"github.com/aicodesit/cordon/enforcers/root"
@@ -54,6 +55,7 @@ func (a *app) host(set specs.Set) *host {
 		{Name: "root", Enforcer: root.New(root.Options{Dir: a.run(), Log: log})},
 		{Name: "network", Enforcer: network.New(network.Options{Dir: a.run(), Log: log, NoIPv6: network.IPv6Absent()})},
 		{Name: "slot", Enforcer: slot.New(slot.Options{Dir: a.run(), Log: log})},
+		{Name: "git", Enforcer: git.New(git.Options{Projects: set.Projects, Log: log})},
 		{Name: "postgres", Enforcer: h.postgres},
 	}}
 	return h

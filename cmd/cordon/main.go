@@ -75,7 +75,7 @@ func (a *app) root() *cobra.Command {
 		validateCommand(a), fmtCommand(a),
 		planCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
 		runCommand(a), psCommand(a), stopCommand(a),
-		proxyCommand(a), tokensCommand(a), scrubCommand(a),
+		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
 
 		doctorCommand(a), versionCommand(a),
 	)

@@ -98,8 +98,12 @@ func (a *app) proxy(ctx context.Context, set specs.Set, p specs.Proxy, registry 
 		return nil, err
 	}
 	secrets := secret.NewCache(set.Secrets)
+	git, err := a.gitGate(set, secrets)
+	if err != nil {
+		return nil, err
+	}
 	server, err := proxy.New(proxy.Options{
-		Proxy: p, Sessions: live, Secret: secrets.Read, Forget: secrets.Forget, Log: a.log(),
+		Proxy: p, Sessions: live, Secret: secrets.Read, Forget: secrets.Forget, Git: git, Log: a.log(),
 		Audit: slog.New(slog.NewJSONHandler(a.stdout, nil)), State: state, Metrics: registry,
 	})
 	if err != nil {

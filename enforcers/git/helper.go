@@ -3,7 +3,6 @@ package git
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/gitlogin"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -21,10 +21,6 @@ import (
 // question to descriptor 3, which git inherited, and the answer back. The empty
 // line is the question's end.
 const helperCommand = `!f() { test "$1" = get || exit 0; cat >&3; echo >&3; cat <&3; }; f`
-
-// tokenUser is the user name that goes with a token: hosts of repositories
-// look at the token only.
-const tokenUser = "x-access-token"
 
 // helper answers one question for one credential.
 type helper struct {
@@ -88,17 +84,14 @@ func (h *helper) answer(question io.Reader) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	user, password, ok := strings.Cut(value, ":")
-	if !ok {
-		user, password = tokenUser, value
-	}
-	if strings.ContainsAny(value, "\n\r\x00") || password == "" || len(value) > maxSecret/4 {
-		return "", errors.New("the credential is neither a token nor user:password")
+	login, err := gitlogin.Parse(value)
+	if err != nil {
+		return "", err
 	}
 	h.mu.Lock()
-	h.told = []string{password, url.QueryEscape(password), url.PathEscape(password), base64.StdEncoding.EncodeToString([]byte(user + ":" + password))}
+	h.told = login.Forms()
 	h.mu.Unlock()
-	return "username=" + user + "\npassword=" + password + "\n", nil
+	return "username=" + login.User + "\npassword=" + login.Password + "\n", nil
 }
 
 func (h *helper) said() []string {

@@ -163,7 +163,7 @@ func (r *rig) clean(said ...string) {
 	if left, _ := filepath.Glob(r.dir + "/own/*"); len(left) > 0 {
 		r.t.Errorf("left behind: %q", left)
 	}
-	forms := []string{tokenValue, base64.StdEncoding.EncodeToString([]byte(tokenUser + ":" + tokenValue))}
+	forms := []string{tokenValue, base64.StdEncoding.EncodeToString([]byte("x-access-token:" + tokenValue))}
 	for _, f := range forms {
 		for _, s := range append(said, r.out.String()) {
 			if strings.Contains(s, f) {

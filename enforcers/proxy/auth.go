@@ -40,8 +40,17 @@ func authorize(h http.Header, session Session, proxy string, now time.Time) *ref
 	if bad != nil {
 		return bad
 	}
+	if !session.Token.is(got) {
+		return forbidden("token", "this is not a token of this session")
+	}
+	return valid(session, proxy, now)
+}
+
+// valid checks that the session has a token for this proxy, and that it has
+// not come to its end.
+func valid(session Session, proxy string, now time.Time) *refusal {
 	t := session.Token
-	if !t.is(got) || t.Proxy != proxy {
+	if t.Hash == "" || t.Proxy != proxy {
 		return forbidden("token", "this is not a token of this session")
 	}
 	if !now.Before(t.Expires) {

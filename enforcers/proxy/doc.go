@@ -22,6 +22,10 @@
 // handed on. The upstream is spoken to in HTTP/1.1: there the window of a
 // slow reader is the socket's, in HTTP/2 it is megabytes for each stream.
 //
+// Git's requests (below /git/, see gitgate) are let in by the slot alone, for
+// as long as the session has a valid token: what git could show, it would have
+// to be given in the open.
+//
 // Mark: token.json in a session's directory of the run directory, which holds
 // the token's hash; and the budgets' file in the state directory.
 //

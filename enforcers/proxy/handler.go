@@ -50,6 +50,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) *re
 	if bad := form(r); bad != nil {
 		return bad
 	}
+	if s.git != nil && strings.HasPrefix(r.RequestURI, specs.GitPrefix) {
+		if bad := valid(session, s.spec.Name, x.start); bad != nil {
+			return bad
+		}
+		s.git(w, r, session, func(status int, reason string) { x.status, x.reason = status, reason })
+		return nil
+	}
 	path, _, _ := strings.Cut(r.RequestURI, "?") // as it came: r.URL.Path is decoded
 	route, model := s.routes.match(r.Method, path)
 	if route == nil {

@@ -33,6 +33,11 @@ type Options struct {
 	State   string                // directory that keeps the budgets over restarts; "" keeps them in memory only
 	Metrics prometheus.Registerer // nil for none
 
+	// Git, if set, answers what is asked for below [specs.GitPrefix] by a
+	// session whose token is valid: its git shows none. report is told the
+	// answer's status and, if that is a refusal, a word for it.
+	Git func(w http.ResponseWriter, r *http.Request, s Session, report func(status int, reason string))
+
 	// Transport reaches the upstreams; nil does so directly, by HTTP/1.1, with
 	// certificates that the host trusts, and without a bound on how long a
 	// model thinks before it answers.
@@ -45,6 +50,7 @@ type Server struct {
 	policy   specs.BodyPolicy
 	prices   prices
 	sessions Sessions
+	git      func(http.ResponseWriter, *http.Request, Session, func(int, string))
 	routes   routes
 	gates    *gates
 	ledger   *ledger
@@ -71,7 +77,7 @@ const (
 // New returns the server of a proxy. It returns an error for a proxy that is
 // declared wrong, and for budgets that were kept but can't be read.
 func New(o Options) (*Server, error) {
-	s := &Server{spec: o.Proxy, prices: o.Proxy.Prices, sessions: o.Sessions, log: o.Log, audit: o.Audit}
+	s := &Server{spec: o.Proxy, prices: o.Proxy.Prices, sessions: o.Sessions, git: o.Git, log: o.Log, audit: o.Audit}
 	if o.Transport == nil {
 		o.Transport = &leanhttp.Transport{}
 	}

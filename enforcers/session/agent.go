@@ -74,7 +74,7 @@ func (p *plan) checkAgent() error {
 func (s *running) prepareAgent(p *plan, spec *bwrap.Spec) error {
 	kind, ok := agent.Of(p.sandbox)
 	if !ok {
-		return nil
+		return s.prepareGit(p, spec)
 	}
 	facts := agent.Session{Dir: p.dir, Names: names(p.env)}
 	if n := specs.Find(p.set.Networks, s.lease.Network); n != nil {
@@ -95,7 +95,7 @@ func (s *running) prepareAgent(p *plan, spec *bwrap.Spec) error {
 	for _, f := range got.Files {
 		spec.Mounts = append(spec.Mounts, bwrap.Mount{To: f.Path, Content: f.Content, Mode: 0o444})
 	}
-	return s.fillHome(p, spec, got.Home)
+	return errors.Join(s.prepareGit(p, spec), s.fillHome(p, spec, got.Home))
 }
 
 // proxyOf is the proxy that the session's client uses; nil when there is none

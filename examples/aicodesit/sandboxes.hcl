@@ -29,7 +29,7 @@ sandbox "claude-code" {
   network = network.llm-only
 
   filesystem {
-    programs = ["/opt/claude/claude", "/bin/bash", "/usr/bin/env", "/usr/bin/git", "/usr/bin/rg", "/usr/bin/node"]
+    programs = ["/opt/claude/claude", "/bin/bash", "/usr/bin/env", "/usr/bin/git", "/usr/lib/git-core/git-remote-http", "/usr/bin/rg", "/usr/bin/node"]
 
     bind "/work" {
       from     = session.project.directory

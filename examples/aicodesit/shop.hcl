@@ -6,7 +6,8 @@ project "shop" {
 
   git {
     remote     = "https://gitea.${var.domain}/acme/shop.git" # all that .git/config may hold
-    credential = secret.gitea                                # handed over for one operation, never stored
+    credential = secret.gitea                                # added on the way, never stored nor seen by a session
+    push       = ["refs/heads/agent/*"]                      # what sessions may push to; all else they only fetch
   }
 
   schema {

@@ -199,6 +199,8 @@ project "shop" {
   git {
     remote     = "https://git.example.com/shop.git"
     credential = secret.env
+    push       = ["refs/heads/agent/*", "refs/tags/v1"]
+    lfs_hosts  = ["objects.example.com:8443"]
   }
 
   schema {

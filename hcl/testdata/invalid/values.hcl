@@ -144,6 +144,8 @@ project "a" {
 
   git {
     remote = "https://u:p@git.example.com/a.git" # ERROR: A password in the address would be shown; use credential with a secret.
+    push   = ["main"] # ERROR: "main" is not the full name of a ref, as refs/heads/main, nor the beginning of such names with a * behind it, as refs/heads/agent/*.
+    lfs_hosts = ["https://objects.example.com"] # ERROR: "https://objects.example.com" is not HOST or HOST:PORT.
   }
 
   schema {
