@@ -97,9 +97,12 @@ func (c claudeCode) settings(a specs.Agent, s Session) map[string]any {
 		env["ANTHROPIC_BASE_URL"] = s.BaseURL
 	}
 	m := map[string]any{
-		"env":                        env,
-		"allowManagedHooksOnly":      true,
-		"enableAllProjectMcpServers": false,
+		"env":                   env,
+		"allowManagedHooksOnly": true,
+		// A server is a command that the project names, and the trust that
+		// keeps the first question away would start it.
+		"allowManagedMcpServersOnly": true,
+		"allowedMcpServers":          []any{},
 		"permissions":                map[string]any{"disableBypassPermissionsMode": "disable"},
 	}
 	if c.Nests(a) {
