@@ -41,6 +41,20 @@ func (a *app) tokenAge(id string) string {
 	return t.Age(time.Now()).Round(time.Second).String()
 }
 
+// tokenStatus is a session's status with the age of its token.
+type tokenStatus struct {
+	session.Status
+	Token string `json:"token"`
+}
+
+func (a *app) withTokens(list []session.Status) []tokenStatus {
+	out := make([]tokenStatus, 0, len(list))
+	for _, s := range list {
+		out = append(out, tokenStatus{s, a.tokenAge(s.ID)})
+	}
+	return out
+}
+
 func tokensCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "tokens", Short: "The tokens with which sessions reach their proxy"}
 	cmd.AddCommand(&cobra.Command{

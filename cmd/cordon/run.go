@@ -95,7 +95,7 @@ func psCommand(a *app) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(a.stdout, map[string]any{"format_version": "1.0", "sessions": list})
+				return writeJSON(a.stdout, map[string]any{"format_version": "1.0", "sessions": a.withTokens(list)})
 			}
 			return a.showSessions(list)
 		},
