@@ -61,6 +61,22 @@ if ! $kernel; then
 	mv "$new/kernel" "$cache/kernel"
 fi
 
+# The client that sessions are tested with; its version stands here alone.
+client='@anthropic-ai/claude-code-linux-x64@2.1.332'
+if [ "$(uname -m)" = x86_64 ] && [ "$(cat "$cache/claude/version" 2>/dev/null)" != "$client" ]; then
+	echo "fetching $client for the tests of agents" >&2
+	mkdir -p "$cache"
+	fresh=$(mktemp -d "$cache/claude.XXXXXX")
+	if npm install --prefix "$fresh" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "$client" >&2; then
+		echo "$client" >"$fresh/version"
+		rm -rf "$cache/claude"
+		mv "$fresh" "$cache/claude"
+	else
+		rm -rf "$fresh"
+		echo "make deps: without it the tests of agents have no client" >&2
+	fi
+fi
+
 # Go comes from its makers: Debian 12 has an older one, which may fetch the
 # one that go.mod asks for.
 cd "$(dirname "$0")/.."
