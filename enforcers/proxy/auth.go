@@ -50,7 +50,10 @@ func authorize(h http.Header, session Session, proxy string, now time.Time) *ref
 // not come to its end.
 func valid(session Session, proxy string, now time.Time) *refusal {
 	t := session.Token
-	if t.Hash == "" || t.Proxy != proxy {
+	if t.Hash == "" {
+		return forbidden("token", "the session's token was revoked: start a new session")
+	}
+	if t.Proxy != proxy {
 		return forbidden("token", "this is not a token of this session")
 	}
 	if !now.Before(t.Expires) {

@@ -47,6 +47,14 @@ func badGateway(reason, message string) *refusal {
 // statusOverloaded is what the API answers when it has too much to do.
 const statusOverloaded = 529
 
+// writeText answers with the refusal as git shows it to its user.
+func (r *refusal) writeText(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(r.status)
+	_, err := w.Write([]byte("cordon: " + r.message + "\n"))
+	return err
+}
+
 // write answers with the refusal. The API's own form is {"type":"error",…};
 // what other APIs need, an "error" with a message, is in it.
 func (r *refusal) write(w http.ResponseWriter) error {

@@ -24,7 +24,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if bad.status < http.StatusInternalServerError && bad.status != http.StatusTooManyRequests {
 			s.log.Debug("request refused", "session", x.session.Lease.ID, "reason", bad.reason, "message", bad.message)
 		}
-		if err := bad.write(w); err != nil {
+		write := bad.write
+		if s.git != nil && strings.HasPrefix(r.RequestURI, specs.GitPrefix) {
+			write = bad.writeText
+		}
+		if err := write(w); err != nil {
 			s.log.Debug("answer not sent", "error", err)
 		}
 	}

@@ -7,6 +7,7 @@
 //
 //	exits N PROGRAM [ARGS…]   like exec, and the exit code must be N
 //	until PROGRAM [ARGS…]     again and again until it succeeds; fails after 20 s
+//	githost NAME DIR CA       (in PATH) a host of repositories, see test/githost
 //	unprivileged PROGRAM …    (in PATH) runs it as nobody, without capabilities
 //
 // $EXAMPLES is the folder of the examples, as a copy that may be changed.
@@ -89,7 +90,7 @@ func build(t *testing.T) string {
 	if err := os.Chmod(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(bin, "cordon"), "../../cmd/cordon").CombinedOutput()
+	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin+"/", "../../cmd/cordon", "../githost").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
