@@ -157,7 +157,8 @@ func TestParseMounts(t *testing.T) {
 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
 42 31 0:32 /part /mnt/memory rw - cgroup cgroup rw,memory
 `
-	got, err := parseMounts(info)
+	none := func(string) ([]string, error) { return nil, nil }
+	got, err := parseMounts(strings.NewReader(info), none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +170,20 @@ func TestParseMounts(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(hierarchy{})); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := parseMounts("1 2 3\n"); err == nil {
+	if _, err := parseMounts(strings.NewReader("1 2 3\n"), none); err == nil {
 		t.Error("half a line was read as a mount")
+	}
+	// With all that there can be, what follows is not read: no line could be.
+	const first = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+	all := func(string) ([]string, error) { return []string{"cpuset", "cpu", "io", "memory", "pids"}, nil }
+	got, err = parseMounts(strings.NewReader(first+"1 2 3\n"), all)
+	want = []hierarchy{{path: "/sys/fs/cgroup", v2: true, controllers: []string{cpu, memory, pids}}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(hierarchy{})); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	some := func(string) ([]string, error) { return []string{"cpu", "memory"}, nil }
+	if _, err = parseMounts(strings.NewReader(first+"1 2 3\n"), some); err == nil {
+		t.Error("a controller that may follow was not looked for")
 	}
 }
 

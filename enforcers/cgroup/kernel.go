@@ -1,8 +1,10 @@
 package cgroup
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,38 +90,32 @@ func (l *linux) hierarchies() ([]hierarchy, error) {
 }
 
 func mounted() ([]hierarchy, error) {
-	b, err := os.ReadFile("/proc/self/mountinfo")
+	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	all, err := parseMounts(string(b))
-	if err != nil {
-		return nil, err
-	}
-	for i, h := range all {
-		if !h.v2 {
-			continue
-		}
-		have, err := os.ReadFile(filepath.Join(h.path, "cgroup.controllers"))
-		if err != nil {
-			return nil, err
-		}
-		all[i].controllers = ours(strings.Fields(string(have)))
-	}
-	return all, nil
+	defer f.Close()
+	return parseMounts(f, func(path string) ([]string, error) {
+		have, err := os.ReadFile(filepath.Join(path, "cgroup.controllers"))
+		return strings.Fields(string(have)), err
+	})
 }
 
-// parseMounts finds the hierarchies in mountinfo (proc_pid_mountinfo(5)). A
-// hierarchy that is mounted twice is taken where it was mounted first, for a
-// later mount may show a part of it only.
-func parseMounts(mountinfo string) ([]hierarchy, error) {
+// parseMounts finds the hierarchies in mountinfo (proc_pid_mountinfo(5));
+// controllers tells which a v2 hierarchy has. A hierarchy that is mounted
+// twice is taken where it was mounted first, for a later mount may show a part
+// of it only. It reads no further than it must: they are mounted at boot, and
+// the kernel writes the list as it is read.
+func parseMounts(mountinfo io.Reader, controllers func(path string) ([]string, error)) ([]hierarchy, error) {
 	var out []hierarchy
 	seen := map[string]bool{}
-	for line := range strings.Lines(mountinfo) {
-		mount, super, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+	lines := bufio.NewScanner(mountinfo)
+	lines.Buffer(nil, 1<<20)
+	for !complete(seen) && lines.Scan() {
+		mount, super, ok := strings.Cut(lines.Text(), " - ")
 		m, s := strings.Fields(mount), strings.Fields(super)
 		if !ok || len(m) < 6 || len(s) < 3 {
-			return nil, fmt.Errorf("mountinfo: cannot read the line %q", line)
+			return nil, fmt.Errorf("mountinfo: cannot read the line %q", lines.Text())
 		}
 		h := hierarchy{path: unescape(m[4]), v2: s[0] == "cgroup2"}
 		if s[0] == "cgroup" {
@@ -130,9 +126,24 @@ func parseMounts(mountinfo string) ([]hierarchy, error) {
 			continue
 		}
 		seen[key] = true
+		if h.v2 {
+			have, err := controllers(h.path)
+			if err != nil {
+				return nil, err
+			}
+			h.controllers = ours(have)
+		}
+		for _, c := range h.controllers {
+			seen[c] = true
+		}
 		out = append(out, h)
 	}
-	return out, nil
+	return out, lines.Err()
+}
+
+// complete tells whether every controller was seen, and v2, which is "".
+func complete(seen map[string]bool) bool {
+	return seen[""] && seen[cpu] && seen[memory] && seen[pids]
 }
 
 func ours(names []string) []string {
