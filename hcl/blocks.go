@@ -148,8 +148,31 @@ func readSeccomp(b body, name string) specs.Seccomp {
 	}
 }
 
+func settings(b body) map[string]string {
+	const example = `{ statement_timeout = "10s" }`
+	var out map[string]string
+	known := oneOf("setting", specs.DatabaseSettings())
+	for name, el := range b.entries("settings", example) {
+		if _, err := known(name); err != nil {
+			b.badValue(el.at, "settings", err)
+			continue
+		}
+		if s, ok := b.word(el, "settings", example); ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = s
+		}
+	}
+	return out
+}
+
 func readDatabase(b body, name string) specs.Database {
-	return specs.Database{Range: rangeOf(b.header), Name: name, Connection: b.ref("connection", "secret")}
+	d := specs.Database{Range: rangeOf(b.header), Name: name, Connection: b.ref("connection", "secret"), Authenticator: b.string("authenticator")}
+	d.Public = parsedList(b, "public", `["connect"]`, oneOf("privilege", []string{"connect", "create", "temporary", "usage"}))
+	slices.Sort(d.Public)
+	d.Settings = settings(b)
+	return d
 }
 
 func readGateway(b body, name string) specs.Gateway {

@@ -9,6 +9,11 @@ import (
 	"strings"
 )
 
+// DatabaseSettings are the names of settings that an authenticator may have.
+func DatabaseSettings() []string {
+	return []string{"idle_in_transaction_session_timeout", "idle_session_timeout", "lock_timeout", "search_path", "statement_timeout"}
+}
+
 // Commands are what may be done with the rows of a table.
 func Commands() []string { return []string{"delete", "insert", "select", "update"} }
 

@@ -207,6 +207,16 @@ type Database struct {
 	Range      Range  `json:"-"`
 	Name       string `json:"name"`
 	Connection string `json:"connection"` // name of the secret that holds its URL
+
+	// Public is what every role of the server may do: of connect, temporary
+	// and, in the schema public, create, usage; sorted. nil: connect, usage.
+	Public []string `json:"public,omitempty"`
+	// Authenticator is the login that becomes the projects' roles for those
+	// who ask; "" is none.
+	Authenticator string `json:"authenticator,omitempty"`
+	// Settings are what the authenticator's sessions in the database begin
+	// with, of [DatabaseSettings].
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Gateway is the HTTP and SQL access to a database. Declared, enforced by a later build.

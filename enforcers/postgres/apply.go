@@ -81,7 +81,11 @@ func (r Role) make(ctx context.Context, tx pgx.Tx, s *state) ([]statement, error
 		if exists {
 			return nil, fmt.Errorf("there is a role of this name that is not cordon's in this database: rename it, or let cordon have it by %s", comment)
 		}
-		return []statement{{sql: "CREATE ROLE " + name + " NOLOGIN"}, {sql: comment}}, nil
+		out := []statement{{sql: "CREATE ROLE " + name + " NOLOGIN"}, {sql: comment}}
+		for _, m := range r.Members {
+			out = append(out, s.join(r.Name, m))
+		}
+		return out, nil
 	}
 	var out []statement
 	if mark := s.roleMark(r.Name); live.mark != mark {
@@ -95,12 +99,21 @@ func (r Role) make(ctx context.Context, tx pgx.Tx, s *state) ([]statement, error
 		out = append(out, statement{sql: "ALTER ROLE " + name + " NO" + strings.Join(alter, " NO")})
 	}
 	for _, of := range live.memberOf {
-		out = append(out, statement{sql: "REVOKE " + quote(of) + " FROM " + name + " CASCADE"})
+		out = append(out, s.leave(of.with, r.Name, of))
 	}
+	var there []string
 	for _, m := range live.members {
-		out = append(out, statement{sql: "REVOKE " + name + " FROM " + quote(m) + " CASCADE"})
+		if s.becomes(m) && slices.Contains(r.Members, m.with) {
+			there = append(there, m.with)
+			continue
+		}
+		out = append(out, s.leave(r.Name, m.with, m))
 	}
-	return out, nil
+	for _, m := range minus(r.Members, there) {
+		out = append(out, s.join(r.Name, m))
+	}
+	out = append(out, live.reset(s.database)...)
+	return append(out, s.dropStrays(r.Name)...), nil
 }
 
 // dependsSQL is what a role owns in this database (and of the cluster), and

@@ -409,7 +409,7 @@ func TestNumberOfQueriesIsConstant(t *testing.T) {
 		c := new(counter)
 		r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: w.enforcerAs(t, w.url, c)}}}
 		p, err := r.Plan(t.Context(), w.set(projects...))
-		if err != nil || !p.Empty() || len(p.Live) != 6*n+1 {
+		if err != nil || !p.Empty() || len(p.Live) != 6*n+2 {
 			t.Fatalf("%v, %d live, %s", err, len(p.Live), describe(p))
 		}
 		counts[n] = c.queries

@@ -240,6 +240,10 @@ func (s *state) pretend(o object) {
 		if s.roles[o.Name] == nil {
 			s.roles[o.Name] = &liveRole{name: o.Name, mark: s.roleMark(o.Name)}
 		}
+	case Login:
+		if s.logins[o.Name] == nil {
+			s.logins[o.Name] = &liveRole{name: o.Name, mark: s.loginMark(o.Name), login: true}
+		}
 	case Schema:
 		if s.schemas[o.Name] == nil {
 			s.schemas[o.Name] = &liveSchema{name: o.Name}

@@ -49,7 +49,7 @@ func BenchmarkPlan(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if !p.Empty() || len(p.Live) != 10*n+1 {
+			if !p.Empty() || len(p.Live) != 10*n+2 {
 				b.Fatalf("%d live, %d changes, %v", len(p.Live), len(p.Changes), p.Failures)
 			}
 		})

@@ -45,25 +45,29 @@ const relationsOf = `(SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid 
 
 // Roles that bear a mark, of any installation: all, or some by name ($1).
 const rolesSQL = `
-SELECT r.rolname, d.description, r.rolcanlogin, r.rolsuper, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls
+SELECT r.rolname, d.description, r.rolcanlogin, r.rolsuper, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls, r.rolinherit
 FROM pg_roles r JOIN `
 
 const rolesAll = `pg_shdescription d ON d.objoid = r.oid
 WHERE d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.role.%'`
+
+const loginsAll = `pg_shdescription d ON d.objoid = r.oid
+WHERE d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.login.%'`
 
 const rolesNamed = `LATERAL (SELECT shobj_description(r.oid, 'pg_authid') AS description) d ON true
 WHERE r.rolname = ANY ($1) AND d.description LIKE 'cordon:postgres.role.%'`
 
 // Who is a member of which role, where one of them bears a mark. Whoever made
 // a role is made its member by PostgreSQL 16, so cordon itself is left out.
+// The options are NULL before 16.
 const membersSQL = `
-SELECT o.rolname, m.rolname
+SELECT o.rolname, m.rolname, pg_get_userbyid(a.grantor), a.admin_option, (to_jsonb(a) ->> 'inherit_option')::bool, (to_jsonb(a) ->> 'set_option')::bool
 FROM pg_auth_members a JOIN pg_roles o ON o.oid = a.roleid JOIN pg_roles m ON m.oid = a.member
 WHERE m.rolname <> session_user
   AND EXISTS (SELECT FROM pg_shdescription d WHERE d.objoid IN (a.roleid, a.member)
               AND d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.role.%') AND `
 
-const sessionSQL = `SELECT current_database()::text, session_user::text`
+const sessionSQL = `SELECT current_database()::text, session_user::text, current_setting('server_version_num')::int`
 
 // Relations of the declared schemas, $1, and sequences, with what they belong
 // to. What an extension made is the extension's.

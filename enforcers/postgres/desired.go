@@ -23,7 +23,7 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 		}
 		usage := map[string][]string{}
 		for _, kind := range []string{specs.RoleAnon, specs.RoleUser, specs.RoleAdmin, specs.RoleService} {
-			out = append(out, Role{Database: p.Schema.Database, Name: p.Role(kind)})
+			out = append(out, Role{Database: p.Schema.Database, Name: p.Role(kind), Members: members(set, p.Schema.Database)})
 			usage[p.Role(kind)] = []string{"usage"}
 		}
 		out = append(out, Schema{Database: p.Schema.Database, Name: p.SchemaName(), Grants: grants(usage), NewFunctions: newClosed})
@@ -34,13 +34,15 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 			}
 		}
 	}
-	return append(out, guards(set)...), nil
+	out = append(out, guards(set)...)
+	out = append(out, databases(set)...)
+	return append(out, logins(set)...), nil
 }
 
 // Notes tell of tables that are declared and not there, and of access that
 // is declared and can't be given.
 func (e *Enforcer) Notes(set specs.Set) []reconciler.Note {
-	notes := guardNotes(set)
+	notes := append(guardNotes(set), databaseNotes(set)...)
 	facts := bySchema(set.Tables)
 	for _, p := range set.Projects {
 		if p.Schema == nil {

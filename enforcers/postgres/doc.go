@@ -54,8 +54,11 @@
 // and policies. A privilege held by a marked role bears the mark of its
 // holder. So these are read, planned and put right:
 //
-//   - roles: attributes and memberships either way, but for the membership of
-//     the role that cordon connects as.
+//   - roles: attributes, settings, memberships either way with their options
+//     (but for that of the role that cordon connects as), privileges on
+//     databases, types, languages, large objects and what else there is.
+//   - the authenticator, if one is declared: attributes and settings.
+//   - what PUBLIC may do with the database and the schema public.
 //   - privileges of marked roles on schemas, relations and columns, in
 //     whatever schema, by whatever grantor; of PUBLIC, in marked schemas.
 //     REVOKE has to be said as the grantor; what our roles granted on goes
@@ -80,9 +83,6 @@
 // other roles may have grants; only FORCE is lifted, which binds none but the
 // owner. The schema is dropped if cordon made it and it is empty. A role that
 // owns something is not dropped; that is an error which names what.
-//
-// Not looked at yet: large objects, privileges on the database, per-role
-// settings.
 //
 // # How
 //

@@ -67,7 +67,7 @@ func TestNewTablesAreClosedAtOnce(t *testing.T) {
 func TestGuardKnowsItsPlace(t *testing.T) {
 	w := newWorld(t, "place", `CREATE SCHEMA place AUTHORIZATION app; CREATE SCHEMA elsewhere AUTHORIZATION app; SET ROLE app; CREATE TABLE place.old (user_id text)`)
 	w.apply(project("place", "user_id"))
-	w.exec(`SET ROLE app; CREATE TABLE elsewhere.t (x int); CREATE TEMP TABLE brief (x int);
+	w.exec(`SET ROLE app; CREATE TABLE elsewhere.t (x int); 
 ALTER TABLE place.old NO FORCE ROW LEVEL SECURITY; ALTER TABLE place.old ADD COLUMN y int;
 RESET ROLE; CREATE FUNCTION place.by_superuser("a,b" text) RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION elsewhere.f() RETURNS int LANGUAGE sql AS 'SELECT 1';
 CREATE EXTENSION citext SCHEMA place; CREATE TABLE place."new ""er" (x int)`)

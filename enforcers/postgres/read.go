@@ -156,6 +156,14 @@ func (s *state) resources() []reconciler.Resource {
 	if g, ok := s.liveGuard(); ok {
 		out = append(out, g)
 	}
+	if d := (Database{Database: s.block}).find(s); d != nil {
+		out = append(out, d)
+	}
+	for _, r := range s.logins {
+		if s.isLogin(r.name) {
+			out = append(out, s.login(r))
+		}
+	}
 	return out
 }
 
@@ -174,20 +182,31 @@ func (s *state) roleMark(role string) string {
 }
 
 func (s *state) role(r *liveRole) Role {
-	out := Role{Database: s.block, Name: r.name, Login: r.login, Drift: r.drift()}
+	out := Role{Database: s.block, Name: r.name, Login: r.login, Drift: s.drift(r)}
+	for _, m := range r.members {
+		if s.becomes(m) {
+			out.Members = append(out.Members, m.with)
+		}
+	}
+	slices.Sort(out.Members)
 	if r.mark != s.roleMark(r.name) {
 		out.Drift = append(out.Drift, "marked as something else")
 	}
 	return out
 }
 
-func (r *liveRole) drift() []string {
-	out := slices.Clone(r.attributes)
+func (s *state) drift(r *liveRole) []string {
+	out := append(slices.Clone(r.attributes), s.strayDrift(r.name)...)
 	for _, o := range r.memberOf {
-		out = append(out, fmt.Sprintf("member of %q", o))
+		out = append(out, fmt.Sprintf("member of %q", o.with))
 	}
 	for _, m := range r.members {
-		out = append(out, fmt.Sprintf("has the member %q", m))
+		if !s.becomes(m) {
+			out = append(out, fmt.Sprintf("has the member %q%s", m.with, m.options()))
+		}
+	}
+	for _, c := range r.settings {
+		out = append(out, "set "+c.value)
 	}
 	slices.Sort(out)
 	return out

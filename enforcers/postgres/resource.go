@@ -14,11 +14,13 @@ const Name = "postgres"
 const Public = "PUBLIC"
 
 // Role is one of the four roles of a project's schema. It can't log in, has
-// no attributes and no memberships; whatever departs from that is drift.
+// no attributes, settings and memberships, and no members but the declared
+// authenticator; whatever departs from that is drift.
 type Role struct {
 	Database string   `json:"-"` // name of the database block
 	Name     string   `json:"-"`
 	Login    bool     `json:"login"`
+	Members  []string `json:"members,omitempty"` // who may become it by SET ROLE, and no more
 	Drift    []string `json:"drift,omitempty"`
 }
 
@@ -75,8 +77,14 @@ type Policy struct {
 // Addr implements reconciler.Resource; so do the methods below.
 func (r Role) Addr() reconciler.Addr { return roleAddr(r.Database, r.Name) }
 
-// Needs returns nothing: a role stands for itself.
-func (r Role) Needs() []reconciler.Addr { return nil }
+// Needs are the members.
+func (r Role) Needs() []reconciler.Addr {
+	var needs []reconciler.Addr
+	for _, m := range r.Members {
+		needs = append(needs, Login{Database: r.Database, Name: m}.Addr())
+	}
+	return needs
+}
 
 // Addr is postgres.schema.DATABASE.NAME.
 func (s Schema) Addr() reconciler.Addr { return schemaAddr(s.Database, s.Name) }

@@ -15,6 +15,7 @@ import (
 type state struct {
 	block, database, user string // the block's name, the database's, and as whom it was read
 	roles                 map[string]*liveRole
+	logins                map[string]*liveRole
 	schemas               map[string]*liveSchema
 	relations             map[uint32]*relation
 	byName                map[[2]string]*relation     // by schema and name
@@ -22,6 +23,9 @@ type state struct {
 	functions             []*liveFunction
 	defaults              []liveDefault
 	guard                 liveGuard
+	live                  liveDatabase
+	strays                []stray
+	version               int
 }
 
 // liveRole is a role that bears a mark, of any installation.
@@ -29,8 +33,10 @@ type liveRole struct {
 	name, mark string
 	login      bool
 	attributes []string // SUPERUSER and the like, that it should not have
-	memberOf   []string
-	members    []string
+	memberOf   []membership
+	members    []membership
+	settings   []setting
+	inherit    bool
 }
 
 type liveSchema struct {
@@ -91,20 +97,22 @@ type scope struct {
 
 // readState asks the same few queries whatever the number of objects.
 func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, error) {
-	s := &state{block: block, roles: map[string]*liveRole{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
+	s := &state{block: block, roles: map[string]*liveRole{}, logins: map[string]*liveRole{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
 	b := new(pgx.Batch)
-	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user) })
+	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user, &s.version) })
 	s.queueSchemas(b, in)
 	s.queueRelations(b, in)
 	s.queueFunctions(b, in)
 	s.queueDefaults(b)
 	s.queueGuard(b)
+	s.queueDatabase(b)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
 	s.link()
 	b = new(pgx.Batch)
 	s.queueRoles(b, in)
+	s.queueStrays(b)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
@@ -212,15 +220,19 @@ func (s *state) queueRoles(b *pgx.Batch, in scope) {
 	if !in.whole {
 		roles, members, args = rolesNamed, "(o.rolname = ANY ($1) OR m.rolname = ANY ($1))", []any{s.named(in)}
 	}
-	b.Queue(rolesSQL+roles, args...).Query(s.scanRoles)
+	b.Queue(rolesSQL+roles, args...).Query(func(rows pgx.Rows) error { return scanRoles(rows, s.roles) })
+	b.Queue(rolesSQL + loginsAll).Query(func(rows pgx.Rows) error { return scanRoles(rows, s.logins) })
 	b.Queue(membersSQL+members, args...).Query(func(rows pgx.Rows) error {
-		var role, member string
-		_, err := pgx.ForEachRow(rows, []any{&role, &member}, func() error {
+		var role string
+		var m membership
+		_, err := pgx.ForEachRow(rows, []any{&role, &m.with, &m.grantor, &m.admin, &m.inherit, &m.set}, func() error {
 			if r := s.roles[role]; r != nil {
-				r.members = append(r.members, member)
+				r.members = append(r.members, m)
 			}
-			if m := s.roles[member]; m != nil {
-				m.memberOf = append(m.memberOf, role)
+			if r := s.roles[m.with]; r != nil {
+				of := m
+				of.with = role
+				r.memberOf = append(r.memberOf, of)
 			}
 			return nil
 		})
@@ -231,17 +243,17 @@ func (s *state) queueRoles(b *pgx.Batch, in scope) {
 // attributes are what a project's role must not have, in the order of rolesSQL.
 var attributes = [...]string{"SUPERUSER", "CREATEROLE", "CREATEDB", "REPLICATION", "BYPASSRLS"}
 
-func (s *state) scanRoles(rows pgx.Rows) error {
+func scanRoles(rows pgx.Rows, into map[string]*liveRole) error {
 	var r liveRole
 	var has [len(attributes)]bool
-	_, err := pgx.ForEachRow(rows, []any{&r.name, &r.mark, &r.login, &has[0], &has[1], &has[2], &has[3], &has[4]}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&r.name, &r.mark, &r.login, &has[0], &has[1], &has[2], &has[3], &has[4], &r.inherit}, func() error {
 		found := r
 		for i, name := range attributes {
 			if has[i] {
 				found.attributes = append(found.attributes, name)
 			}
 		}
-		s.roles[r.name] = &found
+		into[r.name] = &found
 		return nil
 	})
 	return err

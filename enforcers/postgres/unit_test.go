@@ -149,7 +149,7 @@ func TestConnectionLost(t *testing.T) {
 	}
 	for range 2 {
 		live, err := e.Read(t.Context())
-		if err != nil || len(live) != 6 {
+		if err != nil || len(live) != 7 {
 			t.Fatalf("%d live, %v", len(live), err)
 		}
 		kill()

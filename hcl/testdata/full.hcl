@@ -173,7 +173,10 @@ sandbox "s" {
 }
 
 database "main" {
-  connection = secret.env
+  connection    = secret.env
+  authenticator = "web"
+  public        = ["connect"]
+  settings      = { statement_timeout = "10s" }
 }
 
 gateway "data" {

@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// stray is an object of a kind that no resource is about, with privileges of
+// marked roles.
+type stray struct {
+	target, owner string // target as GRANT names it
+	acl           []privilege
+}
+
+// straysSQL looks where the server notes whose privileges are somewhere.
+const straysSQL = `
+WITH held AS MATERIALIZED (
+  SELECT d.classid, d.objid FROM pg_shdepend d
+  WHERE d.deptype = 'a' AND d.refclassid = 'pg_authid'::regclass AND d.classid NOT IN ('pg_class'::regclass, 'pg_namespace'::regclass, 'pg_proc'::regclass, 'pg_default_acl'::regclass)
+    AND d.dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+    AND d.refobjid IN (SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:postgres.role.%'))
+SELECT target, pg_get_userbyid(owner), acl::text[] FROM (
+  SELECT 'DATABASE ' || quote_ident(datname) AS target, datdba AS owner, datacl AS acl FROM pg_database WHERE ('pg_database'::regclass, oid) IN (TABLE held)
+  UNION ALL SELECT 'TABLESPACE ' || quote_ident(spcname), spcowner, spcacl FROM pg_tablespace WHERE ('pg_tablespace'::regclass, oid) IN (TABLE held)
+  UNION ALL SELECT format('TYPE %I.%I', n.nspname, t.typname), t.typowner, t.typacl FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE ('pg_type'::regclass, t.oid) IN (TABLE held)
+  UNION ALL SELECT 'LANGUAGE ' || quote_ident(lanname), lanowner, lanacl FROM pg_language WHERE ('pg_language'::regclass, oid) IN (TABLE held)
+  UNION ALL SELECT 'FOREIGN DATA WRAPPER ' || quote_ident(fdwname), fdwowner, fdwacl FROM pg_foreign_data_wrapper WHERE ('pg_foreign_data_wrapper'::regclass, oid) IN (TABLE held)
+  UNION ALL SELECT 'FOREIGN SERVER ' || quote_ident(srvname), srvowner, srvacl FROM pg_foreign_server WHERE ('pg_foreign_server'::regclass, oid) IN (TABLE held)
+  UNION ALL SELECT 'LARGE OBJECT ' || oid, lomowner, lomacl FROM pg_largeobject_metadata WHERE oid IN (SELECT objid FROM held WHERE classid = 'pg_largeobject'::regclass)) x
+WHERE acl IS NOT NULL
+ORDER BY 1`
+
+// settingsSQL is what roles are set to, in this database or everywhere.
+const settingsSQL = `
+SELECT r.rolname, d.setdatabase <> 0, d.setconfig
+FROM pg_db_role_setting d JOIN pg_roles r ON r.oid = d.setrole
+WHERE d.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))`
+
+func (s *state) queueStrays(b *pgx.Batch) {
+	b.Queue(straysSQL).Query(func(rows pgx.Rows) error {
+		var x stray
+		var acl []string
+		_, err := pgx.ForEachRow(rows, []any{&x.target, &x.owner, &acl}, func() error {
+			found := x
+			var err error
+			found.acl, err = parseACL(acl, "")
+			s.strays = append(s.strays, found)
+			return err
+		})
+		return err
+	})
+	b.Queue(settingsSQL).Query(func(rows pgx.Rows) error {
+		var role string
+		var here bool
+		var config []string
+		_, err := pgx.ForEachRow(rows, []any{&role, &here, &config}, func() error {
+			r := s.roles[role]
+			if r == nil {
+				r = s.logins[role]
+			}
+			if r != nil {
+				for _, c := range config {
+					r.settings = append(r.settings, setting{here, c})
+				}
+			}
+			config = nil
+			return nil
+		})
+		return err
+	})
+}
+
+// setting is name=value; here: in this database only.
+type setting struct {
+	here  bool
+	value string
+}
+
+// strayDrift are the privileges of the role on what no resource is about.
+func (s *state) strayDrift(role string) []string {
+	var out []string
+	for _, x := range s.strays {
+		for _, p := range x.acl {
+			if p.grantee == role && p.grantee != x.owner {
+				out = append(out, fmt.Sprintf("%s on %s", p.label(), x.target))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// dropStrays takes them away.
+func (s *state) dropStrays(role string) []statement {
+	var out []statement
+	for _, x := range s.strays {
+		revokes, _ := alterACL(x.target, x.owner, x.acl, func(grantee string) bool { return grantee == role && grantee != x.owner }, nil)
+		out = append(out, revokes...)
+	}
+	return out
+}
