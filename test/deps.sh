@@ -10,7 +10,7 @@ want() { wanted+=("$1"); }
 
 # program=package
 for pair in \
-	bwrap=bubblewrap iptables=iptables nft=nftables ipset=ipset ip=iproute2 git=git \
+	bwrap=bubblewrap iptables=iptables nft=nftables ipset=ipset ip=iproute2 git=git git-lfs=git-lfs \
 	gcc=gcc make=make pkg-config=pkg-config \
 	runc=runc firejail=firejail qemu-system-x86_64=qemu-system-x86 \
 	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql unshare=util-linux socat=socat \

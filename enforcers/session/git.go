@@ -2,6 +2,8 @@ package session
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,10 +27,17 @@ func (s *running) prepareGit(p *plan, spec *bwrap.Spec) error {
 			return err
 		}
 	}
+	if has(p.sandbox, "git") && !has(p.sandbox, "git-remote-http") {
+		s.say("git in sandbox %q lacks its way to a remote: add /usr/lib/git-core/git-remote-http to its programs", p.sandbox.Name)
+	}
 	host, _, _ := p.project.Git.Origin()
 	through := fmt.Sprintf("http://%s:%d%s%s/", proxyName, proxy.Port, specs.GitPrefix, host)
 	spec.Env = overlay(spec.Env, gitConfig(spec.Env, "url."+through+".insteadOf", "https://"+host+"/"))
 	return nil
+}
+
+func has(b specs.Sandbox, program string) bool {
+	return slices.ContainsFunc(b.Filesystem.Programs, func(p string) bool { return path.Base(p) == program })
 }
 
 // gitConfig are variables that add one setting to git's configuration, behind

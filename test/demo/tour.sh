@@ -167,23 +167,29 @@ expect "nobody but the admin reads the audit log" grep -q 'permission denied' <(
 expect "the admin sees all orders" is "$(as shop_admin root 'select count(distinct user_id) from orders')" 2
 
 heading "Drift: somebody changes the host behind cordon's back"
-say "A firewall reload, a careless GRANT, a mount undone:"
+say "A firewall reload, a careless GRANT, a mount undone, a password in a repository's configuration:"
 mount_point=$(awk '$5 ~ "^/run/cordon/roots/claude-code/.*/rg$" {print $5; exit}' /proc/self/mountinfo)
 [ -n "$mount_point" ] || fail "no bind of rg below /run/cordon/roots/claude-code"
 show iptables -F
 show psql -qX -c 'GRANT SELECT ON shop.orders TO PUBLIC'
 show umount "$mount_point"
+git_config=/srv/projects/shop/.git/config
+show git config --file "$git_config" remote.origin.url https://shop:do-not-show@gitea.internal/acme/shop.git
+show git config --file "$git_config" core.fsmonitor /work/run-me-on-the-host
 want=2 outline cordon plan --detailed-exitcode
 cp out drift.txt
-say "In full, three of them:"
-for one in network.chain.ipv4.filter.CORDON-INPUT postgres.table.main.shop.orders root.claude-code; do
+say "In full, four of them:"
+for one in network.chain.ipv4.filter.CORDON-INPUT postgres.table.main.shop.orders root.claude-code git.shop; do
 	sed -n "/^~ $one\$/,/^\$/p" drift.txt | sed 's/^/  /'
 done
 expect "the plan names the firewall" grep -q 'network\.' drift.txt
 expect "the plan names the table" grep -q 'postgres\.table\.[a-z.]*orders' drift.txt
 expect "the plan names the sandbox's files" grep -q 'root\.claude-code' drift.txt
+expect "the plan names the repository" grep -q '^~ git\.shop' drift.txt
+expect "and does not show the password that stands in it" denied grep -q do-not-show drift.txt
 outline cordon apply --auto-approve
 expect "the plan is empty again" converged
+expect "the password is gone, and what would have run on the host" denied grep -qE 'do-not-show|run-me' "$git_config"
 expect "the GRANT is gone" grep -q 'permission denied' <(as shop_anon '' 'select * from orders')
 expect "and a new session starts" "${run[@]}" rg --version
 
