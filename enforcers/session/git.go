@@ -15,10 +15,7 @@ import (
 // its project's repository. It needs no credential for that: the proxy knows
 // it by its slot, for as long as its token is valid.
 func (s *running) prepareGit(p *plan, spec *bwrap.Spec) error {
-	if p.project == nil || s.lease.Slot < 0 || s.Tokens == nil {
-		return nil
-	}
-	proxy := p.set.GitProxy(p.sandbox, *p.project)
+	proxy := s.gitProxy(p)
 	if proxy == nil {
 		return nil
 	}
@@ -34,6 +31,15 @@ func (s *running) prepareGit(p *plan, spec *bwrap.Spec) error {
 	through := fmt.Sprintf("http://%s:%d%s%s/", proxyName, proxy.Port, specs.GitPrefix, host)
 	spec.Env = overlay(spec.Env, gitConfig(spec.Env, "url."+through+".insteadOf", "https://"+host+"/"))
 	return nil
+}
+
+// gitProxy is the proxy that the session's git goes to; nil when there is no
+// way.
+func (s *running) gitProxy(p *plan) *specs.Proxy {
+	if p.project == nil || s.lease.Slot < 0 || s.Tokens == nil {
+		return nil
+	}
+	return p.set.GitProxy(p.sandbox, *p.project)
 }
 
 func has(b specs.Sandbox, program string) bool {

@@ -130,8 +130,11 @@ func sandbox(a specs.Agent, s Session) map[string]any {
 		hide = append(hide, map[string]any{"name": name, "mode": "deny"})
 	}
 	domains := []string{}
-	if s.Egress {
+	switch {
+	case s.Egress:
 		domains = []string{"*"}
+	case s.Git != "": // without a token there is nothing but git for the shell
+		domains = []string{s.Git}
 	}
 	return map[string]any{
 		"enabled":                  true,

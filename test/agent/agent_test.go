@@ -20,6 +20,7 @@ func inside(t *testing.T) {
 	t.Run("tui", r.tui)
 	t.Run("hidden", r.hidden)
 	t.Run("hostile", r.hostile)
+	t.Run("git", r.git)
 	t.Run("key", r.realKey)
 	t.Run("tokens", r.tokens)
 	t.Run("transcripts", r.transcripts)

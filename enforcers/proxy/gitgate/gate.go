@@ -148,7 +148,8 @@ func (v *visit) serve() *refusal {
 	path, query, _ := strings.Cut(v.r.RequestURI, "?") // as it came: r.URL.Path is decoded
 	base := specs.GitPrefix + v.host + v.path
 	service, ok := strings.CutPrefix(path, base)
-	if lfs, found := strings.CutPrefix(service, ".git/info/lfs/"); ok && found { // which is where Git LFS looks
+	// Where the remote's name has no .git Git LFS adds it.
+	if lfs, found := strings.CutPrefix(service, ".git/info/lfs/"); ok && found && !strings.HasSuffix(v.path, ".git") {
 		v.path += ".git"
 		service = "/info/lfs/" + lfs
 	}

@@ -160,6 +160,7 @@ func TestOtherRepositories(t *testing.T) {
 		prefix + "/u/shop.git/objects/info/packs",
 		prefix + "/u/shop.git/git-upload-archive",
 		prefix + "/u/shop.git/settings",
+		prefix + "/u/shop.git.git/info/lfs/objects/batch",
 		prefix + "/u/shop.git",
 		specs.GitPrefix + "example.com/u/shop.git/info/refs?service=git-upload-pack",
 		specs.GitPrefix,

@@ -104,6 +104,20 @@ func TestSealedActions(t *testing.T) {
 	}
 }
 
+// A remote whose name does not end in .git is one that does, to Git LFS.
+func TestLFSOfAShortName(t *testing.T) {
+	r := newRig(t, func(g *specs.Git) { g.Remote = strings.TrimSuffix(g.Remote, ".git") })
+	if status, body := r.do("POST", r.path("/info/lfs/objects/batch"), batchOf("upload")); status != http.StatusOK || !strings.Contains(body, "/u/shop.git/info/lfs/sealed/") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := r.do("PUT", r.action("upload", "upload"), "abc"); status != http.StatusOK {
+		t.Errorf("upload: %d", status)
+	}
+	if status, _ := r.do("GET", r.path("/info/refs?service=git-upload-pack"), ""); status != http.StatusForbidden {
+		t.Errorf("git itself does not add it: %d", status)
+	}
+}
+
 func TestObjectsElsewhere(t *testing.T) {
 	const elsewhere = "objects.example.com"
 	r := newRig(t)

@@ -21,7 +21,7 @@ type mask struct {
 func newMask(to io.Writer, secrets []string) *mask {
 	m := &mask{to: to}
 	for _, s := range secrets {
-		if len(s) >= shortest {
+		if len(s) >= shortest && !slices.ContainsFunc(m.secrets, func(have []byte) bool { return string(have) == s }) {
 			m.secrets = append(m.secrets, []byte(s))
 		}
 	}
@@ -32,9 +32,14 @@ func (m *mask) Write(p []byte) (int, error) {
 	if len(m.secrets) == 0 {
 		return m.to.Write(p)
 	}
-	all := slices.Concat(m.held, p)
+	all := p // which is not changed
+	if len(m.held) > 0 {
+		all = slices.Concat(m.held, p)
+	}
 	for _, s := range m.secrets {
-		all = bytes.ReplaceAll(all, s, bytes.Repeat([]byte("x"), len(s)))
+		if bytes.Contains(all, s) {
+			all = bytes.ReplaceAll(all, s, bytes.Repeat([]byte("x"), len(s)))
+		}
 	}
 	keep := 0
 	for _, s := range m.secrets {

@@ -1,4 +1,5 @@
 secret "anthropic" { file = "/etc/cordon/secrets/anthropic" }
+secret "gitea" { file = "/etc/cordon/secrets/gitea" }
 
 proxy "llm" {
   port     = 3000
@@ -66,6 +67,11 @@ sandbox "claude-code" {
   }
 }
 
+sandbox "with-git" {
+  extends = sandbox.claude-code
+  filesystem { programs = ["/usr/bin/git", "/usr/lib/git-core/git-remote-http"] }
+}
+
 sandbox "passing" {
   extends = sandbox.base
   agent "claude-code" { proxy = proxy.llm }
@@ -86,4 +92,16 @@ project "alpha" {
   directory = "/srv/projects/alpha"
   user      = "alpha"
   sandboxes = [sandbox.claude-code, sandbox.plain]
+}
+
+project "beta" {
+  directory = "/srv/projects/beta"
+  user      = "beta"
+  sandboxes = [sandbox.with-git]
+
+  git {
+    remote     = "https://gitea.internal/acme/beta.git"
+    credential = secret.gitea
+    push       = ["refs/heads/agent/*"]
+  }
 }
