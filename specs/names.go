@@ -90,5 +90,5 @@ func AgentKinds() []string { return []string{"aider", "claude-code", "codex", "g
 // NestingCalls are the system calls that an agent needs besides those of the
 // base to run what it starts in a sandbox of its own, sorted.
 func NestingCalls() []string {
-	return []string{"chroot", "clone", "mount", "pivot_root", "setns", "umount2", "unshare"}
+	return []string{"clone", "mount", "pivot_root", "umount2", "unshare"}
 }

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -63,7 +64,13 @@ func TestKinds(t *testing.T) {
 					t.Errorf("the caller's own %s could come in", name)
 				}
 			}
-			alone := strings.Join(prepare(t, a, agent.Session{Dir: "/work"}).Env, "\n")
+			without := prepare(t, a, agent.Session{Dir: "/work"})
+			for _, f := range without.Files {
+				if bytes.Contains(f.Content, []byte("base_url")) || bytes.Contains(f.Content, []byte("<BASE>")) {
+					t.Errorf("without a proxy: %s", f.Content)
+				}
+			}
+			alone := strings.Join(without.Env, "\n")
 			if strings.Contains(alone, "http://") || strings.Contains(alone, "cc-sess") {
 				t.Errorf("without a proxy: %s", alone)
 			}
@@ -115,6 +122,9 @@ func TestHide(t *testing.T) {
 	}
 	if sandbox["allowUnsandboxedCommands"] != false || sandbox["failIfUnavailable"] != true {
 		t.Errorf("%v", sandbox)
+	}
+	if domains := sandbox["network"].(map[string]any)["allowedDomains"].([]any); len(domains) != 1 || domains[0] != "proxy.internal" {
+		t.Errorf("without egress: %v", domains)
 	}
 	kind, _ := agent.For("claude-code")
 	if !slices.Contains(kind.Programs(a), "/usr/bin/bwrap") || len(kind.Programs(specs.Agent{})) > 0 {

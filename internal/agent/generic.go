@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"fmt"
+	"strings"
 
 	"github.com/aicodesit/cordon/specs"
 )
@@ -12,11 +12,15 @@ type generic struct {
 	key    []string          // names that the token goes by
 	set    map[string]string // more variables
 	strips []string
-	files  map[string]string // path → content, in which %s is the base URL
+	files  map[string]string // path → content, in which baseURL stands for the base URL
 }
 
+// baseURL is what generic's files have in the place of the base URL.
+const baseURL = "<BASE>"
+
 // codex is OpenAI's client. It takes its route from its configuration; the
-// managed one counts above user and project. See its docs/config.md.
+// managed one counts above user and project. See its docs/config.md,
+// and 0.171 as observed.
 func codex() generic {
 	return generic{
 		base:   map[string]string{"OPENAI_BASE_URL": "/v1"},
@@ -27,15 +31,17 @@ check_for_update_on_startup = false
 
 [model_providers.cordon]
 name = "cordon"
-base_url = "%s/v1"
+base_url = "` + baseURL + `/v1"
 env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 `},
 	}
 }
 
-// geminiCLI is Google's client. See its docs/get-started/authentication.md and
-// docs/reference/configuration.md.
+// geminiCLI is Google's client. With a base URL it would choose a way to log in
+// that its print mode does not know; system settings count above those of user
+// and project. See its docs/get-started/authentication.md,
+// docs/reference/configuration.md, and 0.61 as observed.
 func geminiCLI() generic {
 	return generic{
 		base: map[string]string{"GOOGLE_GEMINI_BASE_URL": ""},
@@ -43,6 +49,13 @@ func geminiCLI() generic {
 		// The token as a bearer, where the proxy looks for it.
 		set:    map[string]string{"GEMINI_API_KEY_AUTH_MECHANISM": "bearer", "GEMINI_CLI_TRUST_WORKSPACE": "true"},
 		strips: []string{"GEMINI_*", "GOOGLE_*"},
+		files: map[string]string{"/etc/gemini-cli/settings.json": `{
+  "general": { "enableAutoUpdate": false },
+  "privacy": { "usageStatisticsEnabled": false },
+  "security": { "auth": { "selectedType": "gemini-api-key", "enforcedType": "gemini-api-key" } },
+  "telemetry": { "enabled": false }
+}
+`},
 	}
 }
 
@@ -85,7 +98,10 @@ func (g generic) Prepare(_ specs.Agent, s Session) (Prepared, error) {
 	}
 	p := Prepared{Env: pairs(env)}
 	for _, path := range sortedKeys(g.files) {
-		p.Files = append(p.Files, File{Path: path, Content: fmt.Appendf(nil, g.files[path], s.BaseURL)})
+		if s.BaseURL == "" && strings.Contains(g.files[path], baseURL) {
+			continue
+		}
+		p.Files = append(p.Files, File{Path: path, Content: []byte(strings.ReplaceAll(g.files[path], baseURL, s.BaseURL))})
 	}
 	return p, nil
 }
