@@ -108,6 +108,9 @@ func TestConformance(t *testing.T) {
 			}),
 			sandbox("other", specs.Filesystem{Programs: []string{"/usr/bin/env"}}),
 		}},
+		{Sandboxes: []specs.Sandbox{{
+			Name: "full", Filesystem: specs.Filesystem{Programs: []string{"/bin/sh"}}, Agent: &specs.Agent{Kind: "claude-code"},
+		}}},
 		{Sandboxes: []specs.Sandbox{
 			sandbox("full", specs.Filesystem{Programs: []string{"/bin/sh"}, Tmpfs: []specs.Tmpfs{{Path: "/scratch", Size: 1}}}),
 		}},
@@ -226,6 +229,23 @@ func inTree(t *testing.T, tree string, argv ...string) string {
 		t.Fatalf("%v: %v\n%s", argv, err, out)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// A tree has what its agent needs: programs, and files to mount on.
+func TestAgent(t *testing.T) {
+	r, err := desired(specs.Sandbox{
+		Name: "s", Filesystem: specs.Filesystem{Programs: []string{"/usr/bin/env"}},
+		Agent: &specs.Agent{Kind: "claude-code", Hide: []string{"A"}},
+	})
+	must(t, err)
+	if !slices.Contains(r.Programs, "/usr/bin/bwrap") || !slices.IsSorted(r.Programs) || len(slices.Compact(slices.Clone(r.Programs))) != len(r.Programs) {
+		t.Errorf("programs: %q", r.Programs)
+	}
+	const settings = "/etc/claude-code/managed-settings.json"
+	dirs, files := skeleton(r, plan{FilePoints: filePoints(r.Points)})
+	if !slices.Contains(files, settings) || slices.Contains(dirs, settings) || !slices.Contains(dirs, "/etc/claude-code") {
+		t.Errorf("directories %q, files %q", dirs, files)
+	}
 }
 
 func TestProgramsRun(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,6 +59,10 @@ func TestConformance(t *testing.T) {
 		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Allow: []string{"unshare", "mount", "clone"}}}},
 		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Deny: []string{"ptrace", "keyctl"}, Log: true}}},
 		{Sandboxes: []specs.Sandbox{{Name: "s"}, {Name: "t", Seccomp: "agent"}}},
+		{
+			Seccomps:  []specs.Seccomp{{Name: "agent", Base: Base, Deny: []string{"ptrace"}}},
+			Sandboxes: []specs.Sandbox{{Name: "s", Agent: hiding()}, {Name: "t", Seccomp: "agent", Agent: hiding()}},
+		},
 	}
 	filter := run.Seccomp("agent")
 	sidecar := strings.TrimSuffix(filter, ".bpf") + ".json"
@@ -148,6 +153,39 @@ func TestDesired(t *testing.T) {
 	must(t, err)
 	if len(out) != 1 || out[0].Addr() != `seccomp."container.base"` || nameOf(out[0].Addr()) != "container.base" {
 		t.Errorf("the base as it is: %v", out)
+	}
+}
+
+// hiding is an agent that makes sandboxes itself.
+func hiding() *specs.Agent { return &specs.Agent{Kind: "claude-code", Hide: []string{"A"}} }
+
+// Only sandboxes whose agent nests get the variant with more calls, and the
+// variant allows nothing that its block denies.
+func TestNestingVariants(t *testing.T) {
+	block := specs.Seccomp{Name: "f", Base: Base, Deny: []string{"keyctl"}}
+	out, err := New(Options{Dir: "/nowhere"}).Desired(specs.Set{Seccomps: []specs.Seccomp{block}, Sandboxes: []specs.Sandbox{
+		{Name: "a", Seccomp: "f", Agent: hiding()},
+		{Name: "b", Seccomp: "f", Agent: hiding()},
+		{Name: "c", Seccomp: "f", Agent: &specs.Agent{Kind: "claude-code"}},
+		{Name: "d", Agent: hiding()},
+		{Name: "e"},
+	}})
+	must(t, err)
+	got := map[string]Resource{}
+	for _, r := range out {
+		got[r.(Resource).Filter] = r.(Resource)
+	}
+	if len(out) != 4 || len(got) != 4 {
+		t.Errorf("%v", out)
+	}
+	for name, nests := range map[string]bool{"f": false, "container.base": false, "f.nested": true, "container.base.nested": true} {
+		r, ok := got[name]
+		if !ok || slices.Contains(r.Allow, "unshare") != nests {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if denies := slices.Contains(r.Deny, "keyctl"); denies != strings.HasPrefix(name, "f") {
+			t.Errorf("%s: %+v", name, r)
+		}
 	}
 }
 
