@@ -178,7 +178,10 @@ func (r *rig) reply(q llmtest.Request) llmtest.Reply {
 		return llmtest.Reply{Text: "hello from the model"}
 	}
 	command, _, _ = strings.Cut(command, ">>")
-	return llmtest.Reply{Text: "running it", Tool: "Bash", Input: map[string]any{"command": command, "description": "as asked"}}
+	return llmtest.Reply{Text: "running it", Tool: "Bash", Input: map[string]any{
+		"command": command, "description": "as asked",
+		"dangerouslyDisableSandbox": true, // which it is not to have
+	}}
 }
 
 // text is a message's own text, plain all of it.
