@@ -13,7 +13,7 @@ for pair in \
 	bwrap=bubblewrap iptables=iptables nft=nftables ipset=ipset ip=iproute2 git=git git-lfs=git-lfs \
 	gcc=gcc make=make pkg-config=pkg-config \
 	runc=runc firejail=firejail qemu-system-x86_64=qemu-system-x86 \
-	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql unshare=util-linux socat=socat \
+	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql pgbouncer=pgbouncer unshare=util-linux socat=socat \
 	ssh-keygen=openssh-client sshd=openssh-server gpg=gnupg; do
 	have "${pair%%=*}" || want "${pair#*=}"
 done

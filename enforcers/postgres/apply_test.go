@@ -209,7 +209,7 @@ func TestTableInUse(t *testing.T) {
 	}
 	e := w.enforcer(t)
 	e.options.lockTimeout = 10 * time.Millisecond
-	wantErr(t, applyErr(t, w, e, project("busy", "user_id")), "postgres.table.busy.busy.t", "lock timeout")
+	wantErr(t, applyErr(t, w, e, project("busy", "user_id")), "postgres.table.busy.busy.t", "could not obtain lock")
 	var acl *string
 	if err := tx.QueryRow(t.Context(), "SELECT relacl::text FROM pg_class WHERE oid = 'busy.t'::regclass").Scan(&acl); err != nil || acl != nil {
 		t.Errorf("a failed change left grants: %v, %v", acl, err)

@@ -225,12 +225,27 @@ func steps(ctx context.Context, tx pgx.Tx, s *state, jobs []*job) (out []stateme
 		if err != nil {
 			return nil, nil, err
 		}
-		out = append(out, list...)
+		out = append(out, s.lend(j.object.scope().schemas, list)...)
 		if !j.gone {
 			s.pretend(j.object)
 		}
 	}
 	return out, left, nil
+}
+
+// lend lets the roles that are acted as into the schema.
+func (s *state) lend(schemas []string, list []statement) []statement {
+	if len(schemas) != 1 || s.schemas[schemas[0]] == nil {
+		return list
+	}
+	n := s.schemas[schemas[0]]
+	for i, st := range list {
+		in := func(p privilege) bool { return p.grantee == st.as && p.name == "USAGE" }
+		if st.as != "" && st.as != n.owner && !slices.ContainsFunc(n.acl, in) {
+			list[i].lend = n.name
+		}
+	}
+	return list
 }
 
 // pretend notes that a role or a schema bears its mark.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,10 +13,12 @@ import (
 )
 
 const (
-	// lockTimeout bounds how long a change waits for a lock, and so how long
-	// the application's queries queue up behind it.
+	// lockTimeout bounds how long a change waits for a row of the catalogs. For
+	// a table nothing is waited for, or the application's queries would queue up
+	// behind: it is asked for again and again.
 	lockTimeout = 2 * time.Second
-	// attempts is how often a change is tried that lost against others.
+	// attempts is how often a change is tried that lost against others, or for
+	// as long as lockTimeout.
 	attempts = 5
 	// changing is the key of the advisory lock that changes are made under:
 	// without it, two of them on one catalog row abort ("tuple concurrently
@@ -27,6 +30,25 @@ const (
 type statement struct {
 	sql string
 	as  string // the role to act as; "" is the connection's own
+
+	// lend is a schema that the role to act as may not use: it is let in for
+	// the statement, or could not name what it granted on.
+	lend string
+}
+
+// all is the statement with what it takes around it.
+func (s statement) all() []string {
+	switch {
+	case s.as == "":
+		return []string{s.sql}
+	case s.lend == "":
+		return []string{"SET LOCAL ROLE " + quote(s.as), s.sql, "SET LOCAL ROLE NONE"}
+	}
+	on := " USAGE ON SCHEMA " + quote(s.lend)
+	return []string{
+		"GRANT" + on + " TO " + quote(s.as), "SET LOCAL ROLE " + quote(s.as), s.sql, "SET LOCAL ROLE NONE",
+		"REVOKE" + on + " FROM " + quote(s.as),
+	}
 }
 
 // conn returns the connection to a database, made anew if need be.
@@ -75,8 +97,30 @@ func (e *Enforcer) connect(ctx context.Context, database string) (*pgx.Conn, err
 		}
 		return nil, errors.New(text)
 	}
+	if err := direct(ctx, c); err != nil {
+		_ = c.Close(ctx)
+		return nil, err
+	}
 	return c, nil
 }
+
+// direct returns an error when something stands between cordon and the server
+// that hands out connections of its own: it names another process than the
+// one that answers, or drops what the session is to begin with. The settings
+// and locks that changes rely on could be another's at the next statement.
+func direct(ctx context.Context, c *pgx.Conn) error {
+	results, err := c.PgConn().Exec(ctx, "SELECT pg_backend_pid(), current_setting('search_path')").ReadAll()
+	if err != nil {
+		return err
+	}
+	row := results[0].Rows[0]
+	if string(row[0]) == strconv.FormatUint(uint64(c.PgConn().PID()), 10) && string(row[1]) == "pg_catalog" {
+		return nil
+	}
+	return errors.New(pooled)
+}
+
+const pooled = "a connection pooler stands in between: cordon needs a session of its own, connect to the server directly"
 
 // reason is why a connection could not be made, in the server's or the
 // kernel's words.
@@ -84,6 +128,8 @@ func reason(err error) string {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
+	case errors.As(err, &pg) && strings.Contains(pg.Message, "unsupported startup parameter"):
+		return pg.Message + ": " + pooled
 	case errors.As(err, &pg):
 		return fmt.Sprintf("%s (SQLSTATE %s)", pg.Message, pg.Code)
 	case errors.As(err, &connect):
@@ -108,16 +154,17 @@ func (e *Enforcer) reading(ctx context.Context, database string, f func(pgx.Tx) 
 // change runs f in a transaction of its own, one at a time in a database,
 // and again when it lost against what others did meanwhile.
 func (e *Enforcer) change(ctx context.Context, database string, f func(pgx.Tx) error) error {
+	start := time.Now()
 	for try := 1; ; try++ {
 		err := e.try(ctx, database, e.options.lockTimeout, f)
-		if err == nil || !transient(err) || try == attempts {
+		if err == nil || !transient(err) || try >= attempts && time.Since(start) > e.options.lockTimeout {
 			return err
 		}
 		e.options.Log.Debug("postgres: trying again", "database", database, "try", try, "err", err)
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(time.Duration(try) * 50 * time.Millisecond):
+		case <-time.After(time.Duration(min(try, 5)) * 50 * time.Millisecond):
 		}
 	}
 }
@@ -127,14 +174,25 @@ func (e *Enforcer) try(ctx context.Context, database string, wait time.Duration,
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+	return primary(pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		lock := fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d)", wait.Milliseconds(), changing)
 		if _, err := tx.Exec(ctx, lock, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
 		return f(tx)
-	})
+	}))
 }
+
+// primary says what a server means that refuses every change.
+func primary(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.Code == "25006" || strings.Contains(pg.Message, "recovery")) {
+		return fmt.Errorf("%w: %s", err, standby)
+	}
+	return err
+}
+
+const standby = "the server is a standby or read-only: connect to the primary"
 
 // transient tells errors that a second try may not meet: serialization
 // failure, deadlock, lock timeout, and the catalogs' "tuple concurrently
@@ -155,11 +213,7 @@ func transient(err error) bool {
 func run(ctx context.Context, tx pgx.Tx, list []statement) error {
 	var sql []string
 	for _, s := range list {
-		if s.as == "" {
-			sql = append(sql, s.sql)
-			continue
-		}
-		sql = append(sql, "SET LOCAL ROLE "+quote(s.as), s.sql, "SET LOCAL ROLE NONE")
+		sql = append(sql, s.all()...)
 	}
 	results, err := tx.Conn().PgConn().Exec(ctx, strings.Join(sql, ";\n")).ReadAll()
 	if err == nil {

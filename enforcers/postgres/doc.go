@@ -41,7 +41,8 @@
 // Forced row level security binds the tables' owner too: a view or function
 // of the owner's is no way around. A migration that moves rows must therefore
 // run as a superuser or a role with BYPASSRLS, or switch FORCE off and on in
-// its own transaction. Foreign keys are not affected.
+// its own transaction. Foreign keys are not affected. A materialized view is
+// filled as its owner: where that is bound, REFRESH says so and fails.
 //
 // A table that others make in a marked schema is closed in the transaction
 // that makes it, and so is a function, by an event trigger (see [Guard]) where
@@ -97,6 +98,8 @@
 // again alone, a few times.
 // Locks: GRANT takes none that readers wait for; policies and row level
 // security take ACCESS EXCLUSIVE on the one table.
+// That is asked for with NOWAIT, again and again for a while, so that nothing
+// of the application's ever stands in a queue behind cordon.
 //
 // The conditions of policies are compared as the server writes them with only
 // pg_catalog on the search_path, in a short form (see [Policy]).
@@ -107,8 +110,7 @@
 // membership in the owners of the schemas and tables. What only a superuser
 // may do (take SUPERUSER from a role, act as a grantor that cordon's role is
 // no member of) then fails with an error that says so. The connection must be
-// direct: a pooler in between that does not keep sessions apart is not
-// supported.
+// direct and to the primary: a pooler in between and a standby are refused.
 //
 // There is no fake: the tests run on a PostgreSQL that they start themselves,
 // see internal/pgtest.

@@ -46,7 +46,11 @@ func (t Table) alter(s *state) ([]statement, error) {
 		less, more := alterACL(q.target(), q.owner, q.acl, s.managed(n, q.owner), t.sequence(q.name))
 		revokes, grants = append(revokes, less...), append(grants, more...)
 	}
-	return slices.Concat(out, revokes, t.alterPolicies(s, r), grants), nil
+	policies := t.alterPolicies(s, r)
+	if len(out)+len(policies) > 0 {
+		out = append([]statement{{sql: "LOCK TABLE ONLY " + quote(r.schema, r.name) + " IN ACCESS EXCLUSIVE MODE NOWAIT"}}, out...)
+	}
+	return slices.Concat(out, revokes, policies, grants), nil
 }
 
 // reclaim takes the relation from a project's role: an owner is above grants
