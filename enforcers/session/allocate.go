@@ -2,8 +2,10 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/agent"
+	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -26,8 +29,9 @@ func newID() (string, error) {
 
 // allocation is the lock on who gets what: exclusive for who takes a slot or
 // plans to clean up after the dead, shared for who makes what a lease stands
-// for. So nobody cleans away what another has just taken.
-func (r *Runner) allocation(how int) (unlock func(), err error) {
+// for. So nobody cleans away what another has just taken. The wait for it ends
+// with ctx.
+func (r *Runner) allocation(ctx context.Context, how int) (unlock func(), err error) {
 	dir, err := r.RunDir.Make("sessions")
 	if err != nil {
 		return nil, err
@@ -36,17 +40,16 @@ func (r *Runner) allocation(how int) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, how); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	if err := rundir.Flock(ctx, f, how, nil); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }
 
 // allocate writes the session's lease, with a slot if its sandbox has a
 // network, and returns the sessions that it found dead.
-func (s *running) allocate(p *plan) (dead []entry, err error) {
-	unlock, err := s.allocation(unix.LOCK_EX)
+func (s *running) allocate(ctx context.Context, p *plan) (dead []entry, err error) {
+	unlock, err := s.allocation(ctx, unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}

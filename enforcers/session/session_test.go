@@ -223,3 +223,24 @@ func TestSignalHolderPinsTheRightProcess(t *testing.T) {
 		t.Errorf("a lease without a process: %v", err)
 	}
 }
+
+// Who waits for another's allocation can be interrupted.
+func TestInterruptEndsTheWaitForTheAllocation(t *testing.T) {
+	r := &Runner{RunDir: rundir.Dir(filepath.Join(t.TempDir(), "run"))}
+	unlock, err := r.allocation(context.Background(), unix.LOCK_SH)
+	must(t, err)
+	sig := &signals{got: make(chan os.Signal, 1)}
+	ctx, stop := sig.interrupts(context.Background())
+	defer stop()
+	sig.got <- unix.SIGINT
+	s := &running{Runner: r, id: "00000001"}
+	var stopped *stoppedError
+	if _, err := s.allocate(ctx, &plan{}); !errors.As(err, &stopped) || stopped.signal != unix.SIGINT {
+		t.Errorf("the wait ended with %v", err)
+	}
+	unlock()
+	if unlock, err = r.allocation(context.Background(), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}

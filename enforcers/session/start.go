@@ -25,7 +25,7 @@ import (
 // start makes all that the session needs and lets its command run. The lease
 // stands even when it fails; [running.finish] ends it.
 func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
-	dead, err := s.allocate(p)
+	dead, err := s.allocate(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
 			s.log().WarnContext(ctx, "remains of dead sessions are left for the next apply", "err", err)
 		}
 	}
-	release, err := s.allocation(unix.LOCK_SH)
+	release, err := s.allocation(ctx, unix.LOCK_SH)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (s *running) userns(uid uint32) bool {
 
 // clean removes what dead sessions left.
 func (s *running) clean(ctx context.Context, dead []entry) error {
-	unlock, err := s.allocation(unix.LOCK_EX)
+	unlock, err := s.allocation(ctx, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}

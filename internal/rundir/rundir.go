@@ -5,6 +5,7 @@ package rundir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,27 +80,39 @@ func (d Dir) Lock(ctx context.Context, exclusive bool, waiting func()) (unlock f
 	if exclusive {
 		how = unix.LOCK_EX
 	}
-	for first := true; ; first = false {
+	if err := Flock(ctx, f, how, waiting); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("another cordon is changing this host: %w", err)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// lockRetry is how long Flock waits at most between two tries: flock(2) itself
+// could wait, but then nothing could interrupt it.
+const lockRetry = 5 * time.Millisecond
+
+// Flock takes a lock (unix.LOCK_SH or LOCK_EX) on f. While another open of the
+// file has it, Flock calls waiting once, unless it is nil, and tries again
+// until ctx ends; the error then wraps ctx's cause.
+func Flock(ctx context.Context, f *os.File, how int, waiting func()) error {
+	for pause := lockRetry / 64; ; pause = min(2*pause, lockRetry) {
 		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err {
 		case nil:
-			return func() { _ = f.Close() }, nil
-		case unix.EWOULDBLOCK:
+			return nil
+		case unix.EWOULDBLOCK, unix.EINTR:
 		default:
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		if first && waiting != nil {
+		if waiting != nil {
 			waiting()
+			waiting = nil
 		}
 		select {
 		case <-ctx.Done():
-			_ = f.Close()
-			return nil, fmt.Errorf("another cordon is changing this host: %w", context.Cause(ctx))
-		case <-time.After(lockRetry):
+			return fmt.Errorf("lock %s: %w", f.Name(), context.Cause(ctx))
+		case <-time.After(pause):
 		}
 	}
 }
-
-// lockRetry is how long Lock waits between two tries: flock(2) itself could
-// wait, but then nothing could interrupt it.
-const lockRetry = 5 * time.Millisecond
