@@ -30,6 +30,7 @@ type Session struct {
 	Token   string // "" with BaseURL
 	Dir     string // the working directory inside
 	Egress  bool   // it may reach the internet by itself
+	Git     string // host of the proxy that its git goes to; "" for none
 
 	Names []string // of the variables that it has anyway
 }

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -123,8 +124,18 @@ func TestHide(t *testing.T) {
 	if sandbox["allowUnsandboxedCommands"] != false || sandbox["failIfUnavailable"] != true {
 		t.Errorf("%v", sandbox)
 	}
-	if domains := sandbox["network"].(map[string]any)["allowedDomains"].([]any); len(domains) != 1 || domains[0] != "proxy.internal" {
-		t.Errorf("without egress: %v", domains)
+	for _, c := range []struct {
+		s    agent.Session
+		want string
+	}{
+		{agent.Session{BaseURL: "http://proxy.internal:3000"}, "[]"},
+		{agent.Session{Git: "proxy.internal"}, "[proxy.internal]"},
+		{agent.Session{Git: "proxy.internal", Egress: true}, "[*]"},
+	} {
+		reach := settings(t, prepare(t, a, c.s))["sandbox"].(map[string]any)["network"].(map[string]any)["allowedDomains"]
+		if fmt.Sprint(reach) != c.want {
+			t.Errorf("%+v: the shell reaches %v, not %s", c.s, reach, c.want)
+		}
 	}
 	kind, _ := agent.For("claude-code")
 	if !slices.Contains(kind.Programs(a), "/usr/bin/bwrap") || len(kind.Programs(specs.Agent{})) > 0 {

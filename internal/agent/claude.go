@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -131,11 +130,11 @@ func sandbox(a specs.Agent, s Session) map[string]any {
 		hide = append(hide, map[string]any{"name": name, "mode": "deny"})
 	}
 	domains := []string{}
-	if base, err := url.Parse(s.BaseURL); err == nil && s.BaseURL != "" {
-		domains = append(domains, base.Hostname()) // git goes that way, without the token
-	}
-	if s.Egress {
-		domains = append(domains, "*")
+	switch {
+	case s.Egress:
+		domains = []string{"*"}
+	case s.Git != "": // without a token there is nothing but git for the shell
+		domains = []string{s.Git}
 	}
 	return map[string]any{
 		"enabled":                  true,

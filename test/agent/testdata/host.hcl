@@ -1,4 +1,5 @@
 secret "anthropic" { file = "/etc/cordon/secrets/anthropic" }
+secret "gitea" { file = "/etc/cordon/secrets/gitea" }
 
 proxy "llm" {
   port     = 3000
@@ -36,7 +37,7 @@ sandbox "base" {
   filesystem {
     programs = [
       "/opt/claude/claude", "/bin/bash", "/usr/bin/env", "/usr/bin/cat", "/usr/bin/grep", "/usr/bin/id", "/usr/bin/sleep",
-      "/usr/bin/touch", "/usr/bin/socat", "/usr/bin/head", "/usr/bin/find", "/usr/bin/bwrap", "/bin/sh", "/usr/bin/git", "/usr/lib/git-core/git-remote-http",
+      "/usr/bin/touch", "/usr/bin/socat", "/usr/bin/head", "/usr/bin/find", "/usr/bin/bwrap", "/bin/sh",
     ]
     files = ["/etc/ssl/certs/ca-certificates.crt"]
     tmpfs "/tmp" { size = "256MiB" }
@@ -66,6 +67,11 @@ sandbox "claude-code" {
   }
 }
 
+sandbox "with-git" {
+  extends = sandbox.claude-code
+  filesystem { programs = ["/usr/bin/git", "/usr/lib/git-core/git-remote-http"] }
+}
+
 sandbox "passing" {
   extends = sandbox.base
   agent "claude-code" { proxy = proxy.llm }
@@ -86,4 +92,16 @@ project "alpha" {
   directory = "/srv/projects/alpha"
   user      = "alpha"
   sandboxes = [sandbox.claude-code, sandbox.plain]
+}
+
+project "beta" {
+  directory = "/srv/projects/beta"
+  user      = "beta"
+  sandboxes = [sandbox.with-git]
+
+  git {
+    remote     = "https://gitea.internal/acme/beta.git"
+    credential = secret.gitea
+    push       = ["refs/heads/agent/*"]
+  }
 }
