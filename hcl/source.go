@@ -33,6 +33,14 @@ type source struct {
 	blocks []*block
 }
 
+// ReadDir returns the files that [Load] reads, sorted by name, and what keeps
+// it from reading others.
+func ReadDir(dir string) ([]File, Diagnostics) {
+	r := &reporter{}
+	files, _ := readDir(dir, r)
+	return files, r.finish(nil)
+}
+
 // readDir returns the files of the namespace, sorted by name, and reports
 // those that can't be read. complete is false if any could not.
 func readDir(dir string, r *reporter) (files []File, complete bool) {

@@ -145,9 +145,13 @@ func (r *Reconciler) batch(ctx context.Context, enforcers map[string]Enforcer, p
 	for k, c := range changes {
 		res := &results[i+k]
 		res.Err, res.Skipped = errs[k], errors.Is(errs[k], ErrNotTried)
-		if res.Skipped {
-			on, _ := blocked(c, g.after[i+k], results, p.Failures)
+		switch on, waits := blocked(c, g.after[i+k], results, p.Failures); {
+		case res.Skipped && waits:
 			res.Err = fmt.Errorf("%s: not tried: it waits for %s", c.Addr(), on)
+		case res.Err != nil && ctx.Err() != nil:
+			res.Skipped, res.Err = true, ctx.Err()
+		default:
+			res.Err = at(c, res.Err)
 		}
 		progress(Event{Change: c, Done: true, Err: res.Err, Skipped: res.Skipped, Duration: share})
 	}
@@ -178,9 +182,13 @@ func (r *Reconciler) applyOne(ctx context.Context, enforcers map[string]Enforcer
 	if !ok {
 		return fmt.Errorf("%s: no enforcer of that name", c.Addr())
 	}
-	err := e.Apply(ctx, c)
-	if err != nil && !strings.HasPrefix(err.Error(), string(c.Addr())) {
-		err = fmt.Errorf("%s: %w", c.Addr(), err)
+	return at(c, e.Apply(ctx, c))
+}
+
+// at puts the change's address before the error, unless its enforcer did.
+func at(c Change, err error) error {
+	if err == nil || strings.HasPrefix(err.Error(), string(c.Addr())+":") {
+		return err
 	}
-	return err
+	return fmt.Errorf("%s: %w", c.Addr(), err)
 }

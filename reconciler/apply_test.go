@@ -47,7 +47,7 @@ func TestApplyFailureSkipsOnlyWhatNeedsIt(t *testing.T) {
 		live:    parse("old>older older"),
 		fail:    map[Addr]error{"x.a": errors.New("no space"), "x.old": errors.New("busy")},
 	}
-	r, p := plan(t, Named{"x", m})
+	r, p := plan(t, Named{Name: "x", Enforcer: m})
 	var skipped []string
 	report := r.Apply(context.Background(), p, func(e Event) {
 		if e.Skipped {
@@ -71,7 +71,7 @@ func TestApplyFailureSkipsOnlyWhatNeedsIt(t *testing.T) {
 
 func TestApplyStopsWhenToldTo(t *testing.T) {
 	m := &memory{desired: parse("a b c")}
-	r, p := plan(t, Named{"x", m})
+	r, p := plan(t, Named{Name: "x", Enforcer: m})
 	ctx, cancel := context.WithCancel(context.Background())
 	report := r.Apply(ctx, p, func(e Event) {
 		if e.Done {
@@ -87,7 +87,7 @@ func TestApplyStopsWhenToldTo(t *testing.T) {
 func TestUnreadEnforcer(t *testing.T) {
 	blind := &memory{live: []Resource{thing{A: "y.1"}}, desired: []Resource{thing{A: "y.2"}}, readErr: errors.New("dump interrupted")}
 	other := &memory{desired: []Resource{thing{A: "x.a", N: []Addr{"y.2"}}, thing{A: "x.b"}}, live: parse("gone")}
-	r, p := plan(t, Named{"x", other}, Named{"y", blind})
+	r, p := plan(t, Named{Name: "x", Enforcer: other}, Named{Name: "y", Enforcer: blind})
 	if got := show(p.Changes); got != "-gone +a +b" {
 		t.Errorf("plan %q", got)
 	}
@@ -103,11 +103,24 @@ func TestUnreadEnforcer(t *testing.T) {
 	}
 }
 
+// What an enforcer that can't read may need stays, and all that this needs.
+func TestUnreadEnforcerKeepsWhatItMayNeed(t *testing.T) {
+	slots := &memory{readErr: errors.New("dump interrupted")}
+	firewall := &memory{live: []Resource{thing{A: "net.hook", N: []Addr{"net2.chain"}}}}
+	chains := &memory{live: []Resource{thing{A: "net2.chain", N: []Addr{"net2.set"}}, thing{A: "net2.set"}, thing{A: "net2.other"}}}
+	other := &memory{live: []Resource{thing{A: "db.role"}}}
+	_, p := plan(t, Named{Name: "slot", Needs: []string{"net"}, Enforcer: slots}, Named{Name: "net", Enforcer: firewall},
+		Named{Name: "net2", Enforcer: chains}, Named{Name: "db", Enforcer: other})
+	if got := show(p.Changes); got != "-db.role -net2.other" {
+		t.Errorf("plan %q: slots that were not seen may need the hook", got)
+	}
+}
+
 // Facts that can't be found delete nothing that comes with them.
 func TestUnknownFactsDeleteNothing(t *testing.T) {
 	sessions := &memory{surveyErr: errors.New("lease unreadable")}
 	cgroups := &memory{live: []Resource{thing{A: "x.1", Fleeting: true}, thing{A: "x.2"}}}
-	_, p := plan(t, Named{"x", cgroups}, Named{"s", sessions})
+	_, p := plan(t, Named{Name: "x", Enforcer: cgroups}, Named{Name: "s", Enforcer: sessions})
 	if got := show(p.Changes); got != "-2" {
 		t.Errorf("plan %q, want only the one that no fact carries", got)
 	}
@@ -135,7 +148,7 @@ func TestBudget(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			live := many(tt.live, tt.fleeting)
-			_, p := plan(t, Named{"x", &memory{live: live, desired: live[:tt.remaining]}})
+			_, p := plan(t, Named{Name: "x", Enforcer: &memory{live: live, desired: live[:tt.remaining]}})
 			if err := p.CheckBudget(); (err == nil) != tt.ok {
 				t.Errorf("got %v", err)
 			}
@@ -145,7 +158,7 @@ func TestBudget(t *testing.T) {
 
 func TestPlanPart(t *testing.T) {
 	m := &memory{desired: parse("s>c,n c n>h h other"), live: parse("h:9 stray")}
-	r := &Reconciler{Enforcers: []Named{{"x", m}}}
+	r := &Reconciler{Enforcers: []Named{{Name: "x", Enforcer: m}}}
 	p, err := r.PlanPart(context.Background(), specs.Set{}, []Addr{"x.s"})
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +177,7 @@ func TestPlanPart(t *testing.T) {
 }
 
 func TestInvert(t *testing.T) {
-	_, p := plan(t, Named{"x", &memory{desired: parse("a:1 b>a c:2"), live: parse("c:1 d")}})
+	_, p := plan(t, Named{Name: "x", Enforcer: &memory{desired: parse("a:1 b>a c:2"), live: parse("c:1 d")}})
 	back, err := p.Invert()
 	if err != nil {
 		t.Fatal(err)

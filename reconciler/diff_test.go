@@ -171,9 +171,14 @@ func TestNewAddr(t *testing.T) {
 		{[]string{"postgres", "main", "shop", "Order Items"}, `postgres.main.shop."Order Items"`},
 		{[]string{"postgres", "a.b", `c"d`}, `postgres."a.b"."c\"d"`},
 		{[]string{"x", ""}, `x.""`},
+		{[]string{`a"b.c`, "d", `.`}, `"a\"b.c".d."."`},
 	} {
-		if got := NewAddr(tt.parts...); got != tt.want {
+		got := NewAddr(tt.parts...)
+		if got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
+		}
+		if parts := got.Parts(); !slices.Equal(parts, tt.parts) {
+			t.Errorf("%s comes apart to %q", got, parts)
 		}
 	}
 }

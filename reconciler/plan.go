@@ -12,6 +12,9 @@ import (
 // Named is an Enforcer with the name that its addresses begin with.
 type Named struct {
 	Name string
+	// Needs names the enforcers whose resources its own may need. What it
+	// could not read may need any of theirs.
+	Needs []string
 	Enforcer
 }
 
@@ -64,9 +67,9 @@ func (r *Reconciler) Survey(ctx context.Context, set specs.Set) (specs.Set, []Fa
 // Plan surveys and reads the host, and compares it with set.
 //
 // It returns an error only when the resources contradict each other; what an
-// enforcer could not read is in the Plan's Failures, and nothing of its is
-// changed. When facts could not be found, what comes and goes with them is not
-// deleted in any enforcer.
+// enforcer could not read is in the Plan's Failures: nothing of it is changed,
+// and nothing deleted that it may need. When facts could not be found, what
+// comes and goes with them is not deleted in any enforcer.
 func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
 	set, failures := r.Survey(ctx, set)
 	live := map[string][]Resource{}
@@ -124,10 +127,57 @@ func (r *Reconciler) compare(set specs.Set, live map[string][]Resource, failures
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(failures, func(f Failure) bool { return f.Survey }) {
-		p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool { return c.After == nil && ephemeral(c.Before) })
+	if len(p.Failures) > 0 {
+		r.keepNeeded(p)
 	}
 	return p, nil
+}
+
+// keepNeeded takes the deletions out of p that ignorance could get wrong: of
+// what comes with facts when those are not known, of what something that was
+// not read may need, and so of what anything that stays needs.
+func (r *Reconciler) keepNeeded(p *Plan) {
+	unknown := map[string]bool{}
+	facts := false
+	for _, e := range r.Enforcers {
+		if failed(p.Failures, e.Name) {
+			for _, n := range e.Needs {
+				unknown[n] = true
+			}
+		}
+	}
+	for _, f := range p.Failures {
+		facts = facts || f.Survey
+	}
+	drop := func(c Change) bool { return unknown[c.Addr().Enforcer()] || facts && ephemeral(c.Before) }
+	for before := -1; before != len(p.Changes); {
+		before = len(p.Changes)
+		p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool { return c.After == nil && drop(c) })
+		needed := p.neededAfter()
+		drop = func(c Change) bool { return needed[c.Addr()] }
+	}
+}
+
+// neededAfter is what the resources need that are there when p is made.
+func (p *Plan) neededAfter() map[Addr]bool {
+	after := make(map[Addr]Resource, len(p.Live))
+	for _, r := range p.Live {
+		after[r.Addr()] = r
+	}
+	for _, c := range p.Changes {
+		if c.After == nil {
+			delete(after, c.Addr())
+			continue
+		}
+		after[c.Addr()] = c.After
+	}
+	needed := map[Addr]bool{}
+	for _, r := range after {
+		for _, n := range r.Needs() {
+			needed[n] = true
+		}
+	}
+	return needed
 }
 
 func failed(failures []Failure, name string) bool {

@@ -104,6 +104,29 @@ func (a Addr) Enforcer() string {
 	return name
 }
 
+// Parts are what NewAddr joined. An address that no NewAddr made may come
+// apart in any way.
+func (a Addr) Parts() []string {
+	var parts []string
+	rest := string(a)
+	for {
+		part, after := rest, ""
+		if strings.HasPrefix(rest, `"`) {
+			d := json.NewDecoder(strings.NewReader(rest))
+			if d.Decode(&part) == nil {
+				after = rest[d.InputOffset():]
+			}
+		} else if i := strings.IndexByte(rest, '.'); i >= 0 {
+			part, after = rest[:i], rest[i:]
+		}
+		parts = append(parts, part)
+		if !strings.HasPrefix(after, ".") {
+			return parts
+		}
+		rest = after[1:]
+	}
+}
+
 func plain(part string) bool {
 	for _, r := range part {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {

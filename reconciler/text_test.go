@@ -140,7 +140,7 @@ func FuzzReadSnapshot(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := &Reconciler{Enforcers: []Named{{"x", &memory{}}}}
+		r := &Reconciler{Enforcers: []Named{{Name: "x", Enforcer: &memory{}}}}
 		if p, err := r.PlanRecorded(specs.Set{}, snap); err == nil {
 			_ = p.WriteText(new(bytes.Buffer), Style{})
 		}

@@ -126,7 +126,7 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 
 // make applies p and tells the progress and the result.
 func (a *app) make(ctx context.Context, h *host, p *reconciler.Plan) error {
-	style := reconciler.Style{Color: a.color(os.Stderr)}
+	style := reconciler.Style{Color: a.color(a.stderr)}
 	report := h.Apply(ctx, p, func(e reconciler.Event) {
 		if !e.Done {
 			return

@@ -23,9 +23,8 @@ rules, their links, and their tables with all rows.`,
 			if err != nil {
 				return err
 			}
-			// The databases stay, to be looked into; nothing is desired in them.
-			nothing := specs.Set{Secrets: set.Secrets, Databases: set.Databases}
-			return a.apply(cmd.Context(), a.host(nothing), nothing, c, nil)
+			// The enforcers look where the files say; nothing is desired there.
+			return a.apply(cmd.Context(), a.host(set), specs.Set{}, c, nil)
 		},
 	}
 	cmd.Flags().BoolVar(&c.autoApprove, "auto-approve", false, "do not ask")

@@ -24,12 +24,9 @@ With --check no file is written, and the exit code is 1 when one would be.
 With --diff the differences are printed too.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			files, err := filepath.Glob(filepath.Join(globEscape(a.Dir), "*.hcl"))
-			if err != nil {
+			files, diags := hcl.ReadDir(a.Dir)
+			if err := a.showErrors(diags); err != nil {
 				return err
-			}
-			if len(files) == 0 {
-				return fmt.Errorf("%s: no *.hcl files", a.Dir)
 			}
 			failed := false
 			for _, file := range files {
@@ -51,31 +48,24 @@ With --diff the differences are printed too.`,
 }
 
 // format reports whether file was not in the canonical layout.
-func (a *app) format(file string, write, showDiff bool) (changed bool, err error) {
-	src, err := os.ReadFile(file)
-	if err != nil {
+func (a *app) format(file hcl.File, write, showDiff bool) (changed bool, err error) {
+	out, diags := hcl.Format(file.Name, file.Bytes)
+	if err := a.showErrors(diags); err != nil {
 		return false, err
 	}
-	out, diags := hcl.Format(file, src)
-	if diags.HasErrors() {
-		if err := diags.WriteText(a.stderr, a.color(os.Stderr)); err != nil {
-			return false, err
-		}
-		return false, exitError{1}
-	}
-	if bytes.Equal(src, out) {
+	if bytes.Equal(file.Bytes, out) {
 		return false, nil
 	}
-	fmt.Fprintln(a.stdout, file)
+	fmt.Fprintln(a.stdout, file.Name)
 	if showDiff {
-		if _, err := a.stdout.Write(diff.Diff(file, src, file+" (formatted)", out)); err != nil {
+		if _, err := a.stdout.Write(diff.Diff(file.Name, file.Bytes, file.Name+" (formatted)", out)); err != nil {
 			return true, err
 		}
 	}
 	if !write {
 		return true, nil
 	}
-	return true, replace(file, out)
+	return true, replace(file.Name, out)
 }
 
 // replace writes a file whole or not at all, with the mode it had. A symbolic
@@ -106,16 +96,4 @@ func replace(file string, content []byte) error {
 		return err
 	}
 	return os.Rename(tmp.Name(), file)
-}
-
-// globEscape keeps the directory's own name from being a pattern.
-func globEscape(dir string) string {
-	var b bytes.Buffer
-	for _, r := range dir {
-		if r == '*' || r == '?' || r == '[' || r == '\\' {
-			b.WriteByte('\\')
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

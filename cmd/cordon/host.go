@@ -49,12 +49,12 @@ func (a *app) host(set specs.Set) *host {
 		}),
 	}
 	h.Reconciler = &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
-		{Name: "session", Enforcer: session.New(session.Options{RunDir: a.run(), Log: log, Scrub: a.scrubber(set)})},
+		{Name: "session", Needs: []string{"cgroup", "seccomp", "root", "network"}, Enforcer: session.New(session.Options{RunDir: a.run(), Log: log, Scrub: a.scrubber(set)})},
 		{Name: "cgroup", Enforcer: h.cgroup},
 		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.run(), Log: log})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: a.run(), Log: log})},
-		{Name: "network", Enforcer: network.New(network.Options{Dir: a.run(), Log: log, NoIPv6: network.IPv6Absent()})},
-		{Name: "slot", Enforcer: slot.New(slot.Options{Dir: a.run(), Log: log})},
+		{Name: "network", Needs: []string{"slot"}, Enforcer: network.New(network.Options{Dir: a.run(), Log: log, NoIPv6: network.IPv6Absent()})},
+		{Name: "slot", Needs: []string{"network"}, Enforcer: slot.New(slot.Options{Dir: a.run(), Log: log})},
 		{Name: "git", Enforcer: git.New(git.Options{Projects: set.Projects, Log: log})},
 		{Name: "postgres", Enforcer: h.postgres},
 	}}
@@ -72,13 +72,18 @@ func (h *host) close(ctx context.Context) {
 // load reads the files; what is wrong with them is shown on stderr.
 func (a *app) load() (specs.Set, error) {
 	set, diags := hcl.Load(a.Dir, a.options())
-	if err := diags.WriteText(a.stderr, a.color(os.Stderr)); err != nil {
-		return specs.Set{}, err
+	return set, a.showErrors(diags)
+}
+
+// showErrors shows all diagnostics, and returns an error if one of them is.
+func (a *app) showErrors(diags hcl.Diagnostics) error {
+	if err := diags.WriteText(a.stderr, a.color(a.stderr)); err != nil {
+		return err
 	}
 	if diags.HasErrors() {
-		return specs.Set{}, exitError{1}
+		return exitError{1}
 	}
-	return set, nil
+	return nil
 }
 
 // color tells whether f is a terminal that may get colours.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 
@@ -32,7 +31,7 @@ func main() {
 type app struct {
 	stdin   *os.File
 	stdout  *os.File
-	stderr  io.Writer
+	stderr  *os.File
 	environ []string
 	settings
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/hcl"
-	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -69,9 +67,9 @@ func (a *app) failed(err error) error {
 func (a *app) runner(set specs.Set) *session.Runner {
 	h := a.host(set)
 	return &session.Runner{
-		Set: set, Reconciler: h.Reconciler, RunDir: rundir.Dir(a.RunDir), Groups: h.cgroup, Log: h.Log,
+		Set: set, Reconciler: h.Reconciler, RunDir: a.run(), Groups: h.cgroup, Log: h.Log,
 		StateDir: a.StateDir, Tokens: tokens{}, Scrub: a.scrubber(set),
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: os.Stderr, Environ: a.environ,
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Environ: a.environ,
 		Reload: func(context.Context) (specs.Set, error) {
 			set, diags := hcl.Load(a.Dir, a.options())
 			return set, diags.Err()
@@ -105,7 +103,7 @@ func psCommand(a *app) *cobra.Command {
 }
 
 func (a *app) sessions() *session.Enforcer {
-	return session.New(session.Options{RunDir: rundir.Dir(a.RunDir), Log: a.log()})
+	return session.New(session.Options{RunDir: a.run(), Log: a.log()})
 }
 
 func (a *app) showSessions(list []session.Status) error {

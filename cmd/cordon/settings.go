@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ type settings struct {
 	RunDir       string
 	StateDir     string
 	CgroupParent string
-	LogLevel     string
+	LogLevel     slog.Level
 	Vars         []string
 	VarFiles     []string
 }
@@ -53,10 +54,18 @@ func (s *settings) load(cmd *cobra.Command, environ []string) error {
 	if err := readSettings(v); err != nil {
 		return err
 	}
-	s.Dir, s.RunDir, s.CgroupParent, s.LogLevel = v.GetString("dir"), v.GetString("run-dir"), v.GetString("cgroup-parent"), v.GetString("log-level")
-	s.StateDir = v.GetString("state-dir")
-	// Values may hold commas and spaces: viper would split them.
+	s.Dir, s.CgroupParent = v.GetString("dir"), v.GetString("cgroup-parent")
+	if err := s.LogLevel.UnmarshalText([]byte(v.GetString("log-level"))); err != nil {
+		return fmt.Errorf("log-level: %w: say debug, info, warn or error", err)
+	}
 	var err error
+	if s.RunDir, err = filepath.Abs(v.GetString("run-dir")); err != nil {
+		return err
+	}
+	if s.StateDir, err = filepath.Abs(v.GetString("state-dir")); err != nil {
+		return err
+	}
+	// Values may hold commas and spaces: viper would split them.
 	if s.Vars, err = cmd.Flags().GetStringArray("var"); err != nil {
 		return err
 	}
@@ -78,11 +87,7 @@ func readSettings(v *viper.Viper) error {
 }
 
 func (a *app) log() *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.LogLevel)); err != nil {
-		level = slog.LevelWarn
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: a.LogLevel}))
 }
 
 func (a *app) run() rundir.Dir { return rundir.Dir(a.RunDir) }

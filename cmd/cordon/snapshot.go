@@ -2,7 +2,7 @@ package main
 
 import (
 	"errors"
-	"os"
+	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -31,7 +31,7 @@ func snapshotCommand(a *app) *cobra.Command {
 			}
 			if len(snap.Failed) > 0 {
 				for name, why := range snap.Failed {
-					_, _ = os.Stderr.WriteString("Warning: " + name + " could not be read: " + why + "\n")
+					fmt.Fprintf(a.stderr, "Warning: %s could not be read: %s\n", name, why)
 				}
 				return errors.New("the snapshot is incomplete")
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +20,7 @@ func validateCommand(a *app) *cobra.Command {
 			if asJSON {
 				err = writeJSON(a.stdout, diags)
 			} else {
-				err = diags.WriteText(a.stderr, a.color(os.Stderr))
+				err = diags.WriteText(a.stderr, a.color(a.stderr))
 			}
 			switch {
 			case err != nil:
