@@ -245,6 +245,34 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// A member needs hooks of both families, also where the kernel has no IPv6 and
+// ip6tables would fail.
+func TestReadPartLeavesOutAFamilyThatIsNotThere(t *testing.T) {
+	f := newFake()
+	e := &Enforcer{kernel: lacking{f, v6}, families: families(true), links: noLinks}
+	apply(t, e, sets()[0])
+	found, err := e.ReadPart(context.Background(), Member{Network: "llm"}.Needs()[2:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 2 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// lacking fails for one family.
+type lacking struct {
+	*fake
+	family string
+}
+
+func (l lacking) save(ctx context.Context, family string, known bool) (string, error) {
+	if family == l.family {
+		return "", errors.New("ip6tables-save: no such program")
+	}
+	return l.fake.save(ctx, family, known)
+}
+
 func TestParseSave(t *testing.T) {
 	for name, c := range map[string]struct{ text, err string }{
 		"empty":              {"", ""},

@@ -36,7 +36,9 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 		parts := strings.Split(string(a), ".")
 		switch {
 		case len(parts) > 2 && (parts[1] == "chain" || parts[1] == "hook"):
-			families = append(families, parts[2])
+			if slices.Contains(e.families, parts[2]) { // there is nothing of a family that the kernel lacks
+				families = append(families, parts[2])
+			}
 		case len(parts) > 2 && (parts[1] == "set" || parts[1] == "member"):
 			networks = append(networks, parts[2])
 		case string(a) == string(Forwarding{}.Addr()):
