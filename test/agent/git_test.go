@@ -29,7 +29,7 @@ git -c user.name=a -c user.email=a@example.com commit -q -m one; git clone -q --
 	}
 	work := "git fetch origin 2>&1 && git checkout -q -b agent/a && git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m a" +
 		" && git push origin agent/a 2>&1; git push origin HEAD:main 2>&1; { env; git config -l; cat .git/config; } | grep -e 'gitea-secre[t]' -e 'cc-ses[s]'; echo looked"
-	res := run(t, "run", "-p", "beta", "with-git", "--", "claude", "-p", "RUN<<"+work+">>", "--allowedTools", "Bash")
+	res := run(t, "run", "-p", "beta", "claude-code", "--", "claude", "-p", "RUN<<"+work+">>", "--allowedTools", "Bash")
 	if !strings.Contains(res.stdout, "looked") || !strings.Contains(res.stdout, "agent/a -> agent/a") || !strings.Contains(res.stdout, "cordon: not among refs/heads/agent/*") {
 		t.Errorf("%+v\n%s", res, r.audit)
 	}

@@ -37,7 +37,7 @@ sandbox "base" {
   filesystem {
     programs = [
       "/opt/claude/claude", "/bin/bash", "/usr/bin/env", "/usr/bin/cat", "/usr/bin/grep", "/usr/bin/id", "/usr/bin/sleep",
-      "/usr/bin/touch", "/usr/bin/socat", "/usr/bin/head", "/usr/bin/find", "/usr/bin/bwrap", "/bin/sh",
+      "/usr/bin/touch", "/usr/bin/socat", "/usr/bin/head", "/usr/bin/find", "/usr/bin/bwrap", "/bin/sh", "/usr/bin/git", "/usr/lib/git-core/git-remote-http",
     ]
     files = ["/etc/ssl/certs/ca-certificates.crt"]
     tmpfs "/tmp" { size = "256MiB" }
@@ -67,11 +67,6 @@ sandbox "claude-code" {
   }
 }
 
-sandbox "with-git" {
-  extends = sandbox.claude-code
-  filesystem { programs = ["/usr/bin/git", "/usr/lib/git-core/git-remote-http"] }
-}
-
 sandbox "passing" {
   extends = sandbox.base
   agent "claude-code" { proxy = proxy.llm }
@@ -97,7 +92,7 @@ project "alpha" {
 project "beta" {
   directory = "/srv/projects/beta"
   user      = "beta"
-  sandboxes = [sandbox.with-git]
+  sandboxes = [sandbox.claude-code]
 
   git {
     remote     = "https://gitea.internal/acme/beta.git"
