@@ -14,6 +14,8 @@
 //   - Idempotence. Creating what exists and deleting what is gone succeed: the
 //     world may have moved since Read, or an earlier Apply may have been killed
 //     half way.
+//   - Cost. Read asks no command, query or dump for each thing; small files of
+//     /proc, of cgroupfs and of the run directory it may read.
 //   - Honesty. A Read that could not see everything returns an error, never a
 //     shorter list: a list that is too short deletes.
 //
@@ -21,5 +23,7 @@
 //
 // Calls to an Enforcer never overlap. Apply is called for a Change only when
 // all that its After needs has been applied, and for a delete only when nothing
-// live needs it any more. A failed Change skips what needs it and nothing else.
+// that is there needs it any more, or may. A failed Change skips what needs it
+// and nothing else. A [Batcher] gets changes together with what they wait for,
+// and makes none whose predecessor failed.
 package reconciler

@@ -15,8 +15,7 @@ import (
 type Enforcer interface {
 	// Desired is what should exist. It is pure: no privilege, no I/O, no clock.
 	Desired(specs.Set) ([]Resource, error)
-	// Read is all that bears cordon's mark, in a number of reads of the
-	// subsystem that does not grow with their count.
+	// Read is all that bears cordon's mark, at a cost as the package says.
 	Read(context.Context) ([]Resource, error)
 	// Apply makes one change. It may find it made already, in part or whole.
 	Apply(context.Context, Change) error

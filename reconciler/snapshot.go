@@ -11,7 +11,7 @@ import (
 )
 
 // SnapshotVersion is the format_version of snapshots. A reader refuses
-// another major version.
+// another one.
 const SnapshotVersion = "1.0"
 
 // Snapshot is what a host looked like: all live resources and facts, without

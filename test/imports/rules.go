@@ -31,9 +31,9 @@ func layers() []layer {
 	return []layer{
 		{"specs", nil},
 		{"internal", []string{"specs", "internal"}},
-		{"reconciler", []string{"reconciler", "specs", "internal"}},
+		{"reconciler", []string{"reconciler", "specs"}},
 		{"enforcers", []string{"reconciler", "specs", "internal"}}, // and no other enforcer
-		{"hcl", []string{"specs", "internal"}},
+		{"hcl", []string{"specs"}},
 		{"cmd", []string{"hcl", "enforcers", "reconciler", "specs", "internal"}},
 		{"test", []string{"hcl", "enforcers", "reconciler", "specs", "internal", "test"}},
 		{"examples", []string{"hcl", "enforcers", "reconciler", "specs", "internal"}},
