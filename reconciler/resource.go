@@ -32,6 +32,18 @@ type Batcher interface {
 // ErrNotTried is the error of a change that waits for one that was not made.
 var ErrNotTried = errors.New("not tried: it waits for a change that was not made")
 
+// An Explainer is an Enforcer that can tell how it would make changes, without
+// making them: the steps of each, as of now.
+type Explainer interface {
+	Explain(ctx context.Context, changes []Change) ([][]Step, error)
+}
+
+// Step is one statement in the subsystem's own language.
+type Step struct {
+	Text string `json:"text"`
+	Lock string `json:"lock,omitempty"` // what it keeps others from meanwhile
+}
+
 // A Surveyor is an Enforcer whose desired state also depends on facts: things
 // that others make and that cordon follows. Survey returns set with its facts
 // added; it runs before Desired, on the host, and is left out when a plan is

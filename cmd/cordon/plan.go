@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +20,7 @@ import (
 const exitChanges = 2
 
 func planCommand(a *app) *cobra.Command {
-	var asJSON, detailed bool
+	var asJSON, detailed, asSQL bool
 	var out, live string
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -37,7 +39,9 @@ something would, and 1 when a part could not be read.`,
 			if err != nil {
 				return err
 			}
-			p, err := a.plan(cmd.Context(), a.host(set), set, live)
+			h := a.host(set)
+			defer h.close(cmd.Context())
+			p, err := a.plan(cmd.Context(), h, set, live)
 			if err != nil {
 				return err
 			}
@@ -46,7 +50,12 @@ something would, and 1 when a part could not be read.`,
 					return err
 				}
 			}
-			if err := a.showPlan(p, asJSON); err != nil {
+			if asSQL {
+				err = a.showSteps(cmd.Context(), h, p, live)
+			} else {
+				err = a.showPlan(p, asJSON)
+			}
+			if err != nil {
 				return err
 			}
 			return planExit(p, detailed)
@@ -54,6 +63,7 @@ something would, and 1 when a part could not be read.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print the plan as JSON")
+	f.BoolVar(&asSQL, "sql", false, "print the SQL that apply would send instead, with the locks that it takes")
 	f.StringVar(&out, "out", "", "also write the plan to this file, for apply")
 	f.StringVar(&live, "live", "", "plan against this snapshot instead of this host")
 	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
@@ -89,6 +99,36 @@ func (a *app) showPlan(p *reconciler.Plan, asJSON bool) error {
 		return err
 	}
 	return writeJSON(a.stdout, f)
+}
+
+// showSteps prints the statements of the changes that are made by some, as a
+// script.
+func (a *app) showSteps(ctx context.Context, h *host, p *reconciler.Plan, live string) error {
+	if live != "" {
+		return errors.New("--sql asks the databases: it can't be used with --live")
+	}
+	for _, e := range h.Enforcers {
+		x, ok := e.Enforcer.(reconciler.Explainer)
+		if !ok {
+			continue
+		}
+		changes := slices.DeleteFunc(slices.Clone(p.Changes), func(c reconciler.Change) bool { return c.Addr().Enforcer() != e.Name })
+		steps, err := x.Explain(ctx, changes)
+		if err != nil {
+			return err
+		}
+		for i, c := range changes {
+			fmt.Fprintf(a.stdout, "-- %s %s\n", c.Action(), c.Addr())
+			for _, s := range steps[i] {
+				lock := ""
+				if s.Lock != "" {
+					lock = " -- " + s.Lock
+				}
+				fmt.Fprintf(a.stdout, "%s;%s\n", s.Text, lock)
+			}
+		}
+	}
+	return nil
 }
 
 func planExit(p *reconciler.Plan, detailed bool) error {

@@ -69,16 +69,12 @@ func (r Role) find(s *state) object {
 	return nil
 }
 
-func (r Role) make(ctx context.Context, tx pgx.Tx, s *state) ([]statement, error) {
+func (r Role) make(_ context.Context, _ pgx.Tx, s *state) ([]statement, error) {
 	name := quote(r.Name)
 	live := s.roles[r.Name]
 	if live == nil || !s.mine(live) {
-		var exists bool
-		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", r.Name).Scan(&exists); err != nil {
-			return nil, err
-		}
 		comment := "COMMENT ON ROLE " + name + " IS " + literal(s.roleMark(r.Name))
-		if exists {
+		if s.taken[r.Name] {
 			return nil, fmt.Errorf("there is a role of this name that is not cordon's in this database: rename it, or let cordon have it by %s", comment)
 		}
 		out := []statement{{sql: "CREATE ROLE " + name + " NOLOGIN"}, {sql: comment}}

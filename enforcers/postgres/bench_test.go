@@ -3,7 +3,10 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
@@ -75,4 +78,61 @@ func BenchmarkApply(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkFromNothing makes the access of n projects of 5 tables, and says
+// how many times as long it took as psql sending the same statements.
+func BenchmarkFromNothing(b *testing.B) {
+	const n = 100
+	for round := 0; b.Loop(); round++ {
+		var took [2]time.Duration
+		for i, by := range []func(*world, specs.Set) time.Duration{byPsql, byCordon} {
+			prefix := fmt.Sprintf("n%d_%d", round, i)
+			w := newWorld(b, prefix, fmt.Sprintf(`DO $$ BEGIN FOR i IN 0..%d LOOP
+EXECUTE format('CREATE SCHEMA %s_%%s', i);
+FOR t IN 1..5 LOOP EXECUTE format('CREATE TABLE %s_%%s.t%%s (id serial PRIMARY KEY, user_id uuid, a text)', i, t); END LOOP;
+END LOOP; END $$`, n-1, prefix, prefix))
+			var projects []specs.Project
+			for k := range n {
+				projects = append(projects, project(fmt.Sprintf("%s_%d", prefix, k), "user_id", specs.TableAccess{Name: "t1", Anonymous: []string{"select"}}))
+			}
+			set := w.set(projects...)
+			took[i] = by(w, set)
+			if _, p := w.plan(set); !p.Empty() {
+				b.Fatalf("left to do: %s", describe(p))
+			}
+		}
+		b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "x-of-psql")
+		b.ReportMetric(took[1].Seconds(), "s-cordon")
+	}
+}
+
+func byCordon(w *world, set specs.Set) time.Duration {
+	r, p := w.plan(set)
+	start := time.Now()
+	if err := r.Apply(context.Background(), p, nil).Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+func byPsql(w *world, set specs.Set) time.Duration {
+	r, p := w.plan(set)
+	steps, err := r.Enforcers[0].Enforcer.(*Enforcer).Explain(context.Background(), p.Changes)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var script strings.Builder
+	for _, list := range steps {
+		for _, s := range list {
+			script.WriteString(s.Text + ";\n")
+		}
+	}
+	cmd := exec.Command("psql", "-qX1", "-v", "ON_ERROR_STOP=1", w.url)
+	cmd.Stdin = strings.NewReader(script.String())
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.t.Fatalf("%v: %s", err, out)
+	}
+	return time.Since(start)
 }

@@ -16,6 +16,7 @@ type state struct {
 	block, database, user string // the block's name, the database's, and as whom it was read
 	roles                 map[string]*liveRole
 	logins                map[string]*liveRole
+	taken                 map[string]bool // names of roles asked for that are there, marked or not
 	schemas               map[string]*liveSchema
 	relations             map[uint32]*relation
 	byName                map[[2]string]*relation     // by schema and name
@@ -97,7 +98,7 @@ type scope struct {
 
 // readState asks the same few queries whatever the number of objects.
 func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, error) {
-	s := &state{block: block, roles: map[string]*liveRole{}, logins: map[string]*liveRole{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
+	s := &state{block: block, roles: map[string]*liveRole{}, logins: map[string]*liveRole{}, taken: map[string]bool{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
 	b := new(pgx.Batch)
 	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user, &s.version) })
 	s.queueSchemas(b, in)
@@ -216,6 +217,13 @@ func (s *state) link() {
 }
 
 func (s *state) queueRoles(b *pgx.Batch, in scope) {
+	if len(in.roles) > 0 {
+		b.Queue("SELECT rolname FROM pg_roles WHERE rolname = ANY ($1)", in.roles).Query(func(rows pgx.Rows) error {
+			var name string
+			_, err := pgx.ForEachRow(rows, []any{&name}, func() error { s.taken[name] = true; return nil })
+			return err
+		})
+	}
 	roles, members, args := rolesAll, "true", []any(nil)
 	if !in.whole {
 		roles, members, args = rolesNamed, "(o.rolname = ANY ($1) OR m.rolname = ANY ($1))", []any{s.named(in)}

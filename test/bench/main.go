@@ -1,7 +1,7 @@
 // Command bench measures cordon against its peers and against itself at other
 // sizes, all in one run on one machine, so that what it prints are ratios.
 //
-//	go run ./test/bench [-cordon PATH] [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions]
+//	go run ./test/bench [-cordon PATH] [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions] [postgres]
 //
 // It needs root and bin/cordon, and runs on a throwaway host of its own.
 // Nothing here passes or fails by a time.
@@ -75,7 +75,7 @@ func run(program string, n int, sizes string, parts []string) error {
 	all := []struct {
 		name string
 		run  func() error
-	}{{"start", b.start}, {"projects", b.projects}, {"sessions", b.sessions}}
+	}{{"start", b.start}, {"projects", b.projects}, {"sessions", b.sessions}, {"postgres", b.postgres}}
 	for _, part := range all {
 		if len(parts) > 0 && !contains(parts, part.name) {
 			continue
