@@ -80,6 +80,9 @@ func (s *running) prepareAgent(p *plan, spec *bwrap.Spec) error {
 	if n := specs.Find(p.set.Networks, s.lease.Network); n != nil {
 		facts.Egress = n.Egress == specs.EgressInternet
 	}
+	if s.gitProxy(p) != nil {
+		facts.Git = proxyName
+	}
 	if proxy := s.proxyOf(p); proxy != nil {
 		token, err := s.Tokens.Mint(s.RunDir.Session(s.id), *proxy)
 		if err != nil {

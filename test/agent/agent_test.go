@@ -51,11 +51,6 @@ func (r *rig) print(t *testing.T) {
 	if b, err := os.ReadFile("/srv/projects/shop/note"); err != nil || !strings.HasPrefix(string(b), "42 ") {
 		t.Errorf("the project has %q (%v)", b, err)
 	}
-	// The way of git, from the shell to the proxy, which says no itself.
-	res = ask(t, "shop", "RUN<<git ls-remote http://proxy.internal:3000/repository.git 2>&1>>", "--allowedTools", "Bash")
-	if !strings.Contains(r.audit.String(), `"path":"/repository.git/info/refs"`) {
-		t.Errorf("git does not reach the proxy: %+v", res)
-	}
 	seen := r.up.Requests()[before:]
 	if len(seen) < 3 {
 		t.Errorf("%d requests", len(seen))
