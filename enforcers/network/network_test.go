@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/enforcers/slot"
 	"github.com/aicodesit/cordon/internal/kerneltest"
@@ -287,6 +289,44 @@ func TestParseSave(t *testing.T) {
 			_, err := parseSave(c.text)
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("error %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+// What the kernel says and can't be read is an error, never another element;
+// sets of other types have elements without an address.
+func TestParseElement(t *testing.T) {
+	attr := func(kind int, value ...byte) []byte { return nl.NewRtAttr(kind, value).Serialize() }
+	addr := func(value ...byte) []byte {
+		return attr(nl.IPSET_ATTR_IP|unix.NLA_F_NESTED, attr(nl.IPSET_ATTR_IPADDR_IPV4|unix.NLA_F_NET_BYTEORDER, value...)...)
+	}
+	iface := attr(nl.IPSET_ATTR_IFACE, []byte("c-llm.0\x00")...)
+	for name, c := range map[string]struct {
+		element [][]byte
+		want    string
+		ok      bool
+	}{
+		"member":              {[][]byte{addr(10, 0, 0, 2), iface}, "10.0.0.2,c-llm.0", true},
+		"with a prefix":       {[][]byte{addr(10, 0, 0, 0), attr(nl.IPSET_ATTR_CIDR, 8), iface}, "10.0.0.0/8,c-llm.0", true},
+		"of another type":     {[][]byte{attr(nl.IPSET_ATTR_ETHER, 2, 0, 0, 0, 0, 1)}, "invalid Prefix", true},
+		"no address":          {[][]byte{iface}, "", false},
+		"no inner address":    {[][]byte{attr(nl.IPSET_ATTR_IP | unix.NLA_F_NESTED), iface}, "", false},
+		"three bytes":         {[][]byte{addr(10, 0, 0), iface}, "", false},
+		"prefix too long":     {[][]byte{addr(10, 0, 0, 2), attr(nl.IPSET_ATTR_CIDR, 33), iface}, "", false},
+		"empty prefix":        {[][]byte{addr(10, 0, 0, 2), attr(nl.IPSET_ATTR_CIDR), iface}, "", false},
+		"flags of two bytes":  {[][]byte{addr(10, 0, 0, 2), attr(nl.IPSET_ATTR_CADT_FLAGS, 0, 4), iface}, "", false},
+		"address that is cut": {[][]byte{attr(nl.IPSET_ATTR_IP|unix.NLA_F_NESTED, 8, 0, 1), iface}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attrs, err := nl.ParseRouteAttr(slices.Concat(c.element...))
+			must(t, err)
+			got, err := parseElement(attrs)
+			if (err == nil) != c.ok || c.ok && got.String() != c.want {
+				t.Errorf("got %s, %v", got, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "%!") {
+				t.Errorf("wraps no error: %v", err)
 			}
 		})
 	}

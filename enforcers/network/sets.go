@@ -156,24 +156,51 @@ func parseElement(attrs []syscall.NetlinkRouteAttr) (Element, error) {
 	for _, a := range attrs {
 		switch a.Attr.Type & typeMask {
 		case nl.IPSET_ATTR_IP:
-			inner, err := nl.ParseRouteAttr(a.Value)
-			if err != nil || len(inner) != 1 {
-				return e, fmt.Errorf("an element without an address: %w", err)
+			var err error
+			if addr, err = parseAddr(a.Value); err != nil {
+				return e, err
 			}
-			addr, _ = netip.AddrFromSlice(inner[0].Value)
 		case nl.IPSET_ATTR_CIDR:
+			if len(a.Value) == 0 {
+				return e, errors.New("an element's prefix has no length")
+			}
 			bits = int(a.Value[0])
 		case nl.IPSET_ATTR_IFACE:
 			e.Interface = nl.BytesToString(a.Value)
 		case nl.IPSET_ATTR_CADT_FLAGS:
-			if len(a.Value) == 4 {
-				e.Flags = binary.BigEndian.Uint32(a.Value)
+			if len(a.Value) != 4 {
+				return e, fmt.Errorf("an element's flags have %d bytes", len(a.Value))
 			}
+			e.Flags = binary.BigEndian.Uint32(a.Value)
 		}
+	}
+	if !addr.IsValid() {
+		if e.Interface != "" {
+			return e, fmt.Errorf("an element of %s without an address", e.Interface)
+		}
+		return e, nil // of another type of set
 	}
 	if bits < 0 {
 		bits = addr.BitLen()
 	}
-	e.Prefix = netip.PrefixFrom(addr, bits)
+	if e.Prefix = netip.PrefixFrom(addr, bits); !e.Prefix.IsValid() {
+		return e, fmt.Errorf("an element %s/%d", addr, bits)
+	}
 	return e, nil
+}
+
+// parseAddr reads a nested address of either family.
+func parseAddr(nested []byte) (netip.Addr, error) {
+	inner, err := nl.ParseRouteAttr(nested)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("an element's address: %w", err)
+	}
+	if len(inner) != 1 {
+		return netip.Addr{}, fmt.Errorf("an element with %d addresses", len(inner))
+	}
+	addr, ok := netip.AddrFromSlice(inner[0].Value)
+	if !ok {
+		return addr, fmt.Errorf("an element's address has %d bytes", len(inner[0].Value))
+	}
+	return addr, nil
 }

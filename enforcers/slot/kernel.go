@@ -75,9 +75,11 @@ func (k linux) links(ctx context.Context) ([]link, error) {
 	}
 	byIndex := map[int][]netip.Prefix{}
 	for _, a := range addrs {
-		if p, ok := prefix(a); ok {
-			byIndex[a.LinkIndex] = append(byIndex[a.LinkIndex], p)
+		p, err := prefix(a)
+		if err != nil {
+			return nil, err
 		}
+		byIndex[a.LinkIndex] = append(byIndex[a.LinkIndex], p)
 	}
 	var out []link
 	for _, l := range all {
@@ -96,12 +98,12 @@ func named(name string) bool {
 	return ok && is
 }
 
-func (k linux) link(_ context.Context, name string) (*link, error) {
+func (k linux) link(ctx context.Context, name string) (*link, error) {
 	l, err := find(name)
 	if err != nil || l == nil {
 		return nil, err
 	}
-	l.addrs, err = addrsOf(l.index)
+	l.addrs, err = addrsOf(ctx, l.index)
 	if err != nil {
 		return nil, fmt.Errorf("addresses of %s: %w", name, err)
 	}

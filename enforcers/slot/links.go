@@ -26,8 +26,11 @@ func find(name string) (*link, error) {
 	if errors.Is(err, unix.ENODEV) {
 		return nil, nil
 	}
-	if err != nil || len(msgs) != 1 {
-		return nil, fmt.Errorf("link %s: %d answers: %w", name, len(msgs), err)
+	if err != nil {
+		return nil, fmt.Errorf("link %s: %w", name, err)
+	}
+	if len(msgs) != 1 {
+		return nil, fmt.Errorf("link %s: %d answers", name, len(msgs))
 	}
 	l, err := parseLink(msgs[0])
 	if err != nil {
@@ -58,6 +61,9 @@ func listLinks() ([]link, error) {
 // parseLink reads an RTM_NEWLINK message, see rtnetlink(7). It says all that
 // would else be read from /proc/sys, file by file.
 func parseLink(m []byte) (link, error) {
+	if len(m) < unix.SizeofIfInfomsg {
+		return link{}, errors.New("a link's message is cut off")
+	}
 	msg := nl.DeserializeIfInfomsg(m)
 	attrs, err := nl.ParseRouteAttr(m[msg.Len():])
 	if err != nil {
@@ -127,16 +133,19 @@ func addSysctls(to map[string]string, af uint16, data []byte) error {
 	})
 }
 
-func prefix(a netlink.Addr) (netip.Prefix, bool) {
+func prefix(a netlink.Addr) (netip.Prefix, error) {
 	addr, ok := netip.AddrFromSlice(a.IP.To4())
 	bits, _ := a.Mask.Size()
-	return netip.PrefixFrom(addr, bits), ok
+	if p := netip.PrefixFrom(addr, bits); ok && p.IsValid() {
+		return p, nil
+	}
+	return netip.Prefix{}, fmt.Errorf("address %s of link %d: not one of IPv4", a.IPNet, a.LinkIndex)
 }
 
 // addrsOf are the IPv4 addresses of one link. The kernel is told to filter by
 // the link (NETLINK_GET_STRICT_CHK, Linux 4.20), so it costs the same however
 // many links there are.
-func addrsOf(index int) ([]netip.Prefix, error) {
+func addrsOf(ctx context.Context, index int) ([]netip.Prefix, error) {
 	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
@@ -150,7 +159,7 @@ func addrsOf(index int) ([]netip.Prefix, error) {
 	msg := nl.NewIfAddrmsg(netlink.FAMILY_V4)
 	msg.Index = uint32(index)
 	req.AddData(msg)
-	msgs, err := dump(context.Background(), func() ([][]byte, error) {
+	msgs, err := dump(ctx, func() ([][]byte, error) {
 		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
 	})
 	if err != nil {
@@ -158,27 +167,39 @@ func addrsOf(index int) ([]netip.Prefix, error) {
 	}
 	var out []netip.Prefix
 	for _, m := range msgs {
-		if p, ok := parseAddrMsg(m, index); ok {
+		p, of, err := parseAddrMsg(m)
+		if err != nil {
+			return nil, err
+		}
+		if of == index {
 			out = append(out, p)
 		}
 	}
 	return out, nil
 }
 
-// parseAddrMsg reads an RTM_NEWADDR message, see rtnetlink(7).
-func parseAddrMsg(m []byte, index int) (netip.Prefix, bool) {
+// parseAddrMsg reads an RTM_NEWADDR message of an IPv4 address, see
+// rtnetlink(7), and tells of which link it is.
+func parseAddrMsg(m []byte) (p netip.Prefix, link int, err error) {
+	if len(m) < unix.SizeofIfAddrmsg {
+		return p, 0, errors.New("an address's message is cut off")
+	}
 	msg := nl.DeserializeIfAddrmsg(m)
-	attrs, err := nl.ParseRouteAttr(m[msg.Len():])
-	if err != nil || int(msg.Index) != index {
-		return netip.Prefix{}, false
-	}
-	for _, a := range attrs {
-		if a.Attr.Type != unix.IFA_LOCAL {
-			continue
+	err = each(m[msg.Len():], func(kind uint16, value []byte) error {
+		if kind != unix.IFA_LOCAL {
+			return nil
 		}
-		if addr, ok := netip.AddrFromSlice(a.Value); ok {
-			return netip.PrefixFrom(addr, int(msg.Prefixlen)), true
+		addr, _ := netip.AddrFromSlice(value)
+		if p = netip.PrefixFrom(addr, int(msg.Prefixlen)); !p.IsValid() {
+			return fmt.Errorf("%d bytes, with a prefix of %d", len(value), msg.Prefixlen)
 		}
+		return nil
+	})
+	if err == nil && !p.IsValid() {
+		err = errors.New("none in the message")
 	}
-	return netip.Prefix{}, false
+	if err != nil {
+		err = fmt.Errorf("an address of link %d: %w", msg.Index, err)
+	}
+	return p, int(msg.Index), err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
@@ -90,6 +92,45 @@ func TestRecorded(t *testing.T) {
 	must(t, e.Apply(context.Background(), reconciler.Change{Before: rec}))
 	if len(f.ends)+len(f.spaces) > 0 {
 		t.Errorf("left: %v %v", f.ends, f.spaces)
+	}
+}
+
+// An address that can't be read is an error: without it a slot would look as
+// if it were whole.
+func TestParseAddrMsg(t *testing.T) {
+	msg := func(bits uint8, attrs ...*nl.RtAttr) []byte {
+		m := nl.NewIfAddrmsg(netlink.FAMILY_V4)
+		m.Index, m.Prefixlen = 7, bits
+		out := m.Serialize()
+		for _, a := range attrs {
+			out = append(out, a.Serialize()...)
+		}
+		return out
+	}
+	local := nl.NewRtAttr(unix.IFA_LOCAL, []byte{192, 0, 2, 1})
+	for name, c := range map[string]struct {
+		msg  []byte
+		want string
+	}{
+		"address":         {msg(30, nl.NewRtAttr(unix.IFA_LABEL, nl.ZeroTerminated("x")), local), "192.0.2.1/30"},
+		"none":            {msg(30), ""},
+		"three bytes":     {msg(30, nl.NewRtAttr(unix.IFA_LOCAL, []byte{192, 0, 2})), ""},
+		"prefix too long": {msg(33, local), ""},
+		"cut":             {msg(30)[:3], ""},
+		"cut attribute":   {msg(30, local)[:14], ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, link, err := parseAddrMsg(c.msg)
+			if c.want == "" && err == nil || c.want != "" && (err != nil || p.String() != c.want || link != 7) {
+				t.Errorf("got %s of %d, %v", p, link, err)
+			}
+		})
+	}
+	if _, err := prefix(netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP("2001:db8::1"), Mask: net.CIDRMask(64, 128)}}); err == nil {
+		t.Error("an IPv6 address is one of IPv4")
+	}
+	if _, err := parseLink([]byte{0, 0}); err == nil {
+		t.Error("a link of two bytes")
 	}
 }
 
