@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,31 +26,14 @@ func (e *Enforcer) Apply(_ context.Context, c reconciler.Change) error {
 		}
 		return nil
 	}
-	g, err := decode(c.After)
-	if err != nil {
-		return err
+	g, ok := c.After.(Group)
+	if !ok {
+		return fmt.Errorf("%s: %T is no control group", c.Addr(), c.After)
 	}
-	g.ID = id
 	if err := e.ensure(hs, g); err != nil {
 		return fmt.Errorf("%s: %w", c.Addr(), err)
 	}
 	return nil
-}
-
-// decode returns r as a Group, also when it comes from a file.
-func decode(r reconciler.Resource) (g Group, err error) {
-	switch r := r.(type) {
-	case Group:
-		return r, nil
-	case reconciler.Recorded:
-		err = json.Unmarshal(r.Attributes, &g)
-	default:
-		err = fmt.Errorf("%T is no control group", r)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", r.Addr(), err)
-	}
-	return g, err
 }
 
 // ensure makes the group in every hierarchy and sets its bounds.

@@ -330,3 +330,23 @@ func foreign(e *Enforcer, hs []hierarchy) func(t *testing.T) func(t *testing.T) 
 		}
 	}
 }
+
+// A record has no type: a plan of records is shown, never applied.
+func TestApplyRefusesRecords(t *testing.T) {
+	f := newFake(hierarchy{path: "/v2", v2: true})
+	e := newEnforcer(Options{}, f)
+	for _, r := range []Group{{ID: "00000001"}} {
+		rec, err := reconciler.Record(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []reconciler.Change{{After: rec}, {Before: rec, After: rec}} {
+			if err := e.Apply(context.Background(), c); err == nil || !strings.Contains(err.Error(), "Recorded") {
+				t.Errorf("%s %s: %v", c.Action(), c.Addr(), err)
+			}
+		}
+	}
+	if f.String() != "" {
+		t.Errorf("made: %s", f)
+	}
+}

@@ -28,10 +28,6 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 }
 
 func (e *Enforcer) put(ctx context.Context, old, want reconciler.Resource) error {
-	want, err := decode(want)
-	if err != nil {
-		return err
-	}
 	switch w := want.(type) {
 	case Chain:
 		return e.putChain(ctx, old, w)
@@ -48,10 +44,6 @@ func (e *Enforcer) put(ctx context.Context, old, want reconciler.Resource) error
 }
 
 func (e *Enforcer) delete(ctx context.Context, old reconciler.Resource) error {
-	old, err := decode(old)
-	if err != nil {
-		return err
-	}
 	switch o := old.(type) {
 	case Chain:
 		// Declared first, so that a chain that is gone already is no error.
@@ -188,15 +180,13 @@ func refuse(c Chain, rule, set string) string {
 // one.
 func (e *Enforcer) putMember(ctx context.Context, old reconciler.Resource, w Member) error {
 	name := Set{Network: w.Network}.name()
-	if old != nil {
-		old, err := decode(old)
-		if err != nil {
+	o, ok := old.(Member)
+	if old != nil && !ok {
+		return fmt.Errorf("%T is no member", old)
+	}
+	if old != nil && o != w {
+		if err := e.kernel.changeSet(ctx, setChange{verb: "del", set: name, element: o.element()}); err != nil {
 			return err
-		}
-		if o, ok := old.(Member); ok && o != w {
-			if err := e.kernel.changeSet(ctx, setChange{verb: "del", set: name, element: o.element()}); err != nil {
-				return err
-			}
 		}
 	}
 	return e.kernel.changeSet(ctx, setChange{verb: "add", set: name, element: w.element()})

@@ -41,13 +41,9 @@ func (e *Enforcer) leftOpen(old reconciler.Resource, w Chain) ([]string, error) 
 	if old == nil || w.Name != chainInput && w.Name != chainForward {
 		return nil, nil
 	}
-	old, err := decode(old)
-	if err != nil {
-		return nil, err
-	}
 	before, ok := old.(Chain)
 	if !ok {
-		return nil, nil
+		return nil, fmt.Errorf("%T is no chain", old)
 	}
 	var dropped []string
 	for _, r := range before.Rules {

@@ -222,31 +222,6 @@ func kindOf(a reconciler.Addr) string {
 	return parts[1]
 }
 
-// What was read from a file is applied as what was read from the host.
-func TestRecorded(t *testing.T) {
-	e := &Enforcer{families: families(false)}
-	all, err := e.Desired(sets()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range all {
-		rec, err := reconciler.Record(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := decode(rec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if fmt.Sprint(back) != fmt.Sprint(r) || fmt.Sprint(back.Needs()) != fmt.Sprint(r.Needs()) {
-			t.Errorf("%v became %v", r, back)
-		}
-	}
-	if _, err := decode(reconciler.Recorded{Address: "network.other.x"}); err == nil {
-		t.Error("an unknown kind is decoded")
-	}
-}
-
 // A member needs hooks of both families, also where the kernel has no IPv6 and
 // ip6tables would fail.
 func TestReadPartLeavesOutAFamilyThatIsNotThere(t *testing.T) {
@@ -453,4 +428,25 @@ func TestNoSlotIsLeftUnguarded(t *testing.T) {
 	links = []string{"lo", "c-llm2.4"}
 	apply(t, e, only)
 	converged(t, e, only)
+}
+
+// A record has no type: a plan of records is shown, never applied.
+func TestApplyRefusesRecords(t *testing.T) {
+	f := newFake()
+	e := &Enforcer{kernel: f, families: families(false), links: noLinks}
+	all, err := e.Desired(sets()[0])
+	must(t, err)
+	before := fmt.Sprint(f.tables, f.ipsets, f.forward)
+	for _, r := range all {
+		rec, err := reconciler.Record(r)
+		must(t, err)
+		for _, c := range []reconciler.Change{{After: rec}, {Before: rec}} {
+			if err := e.Apply(context.Background(), c); err == nil || !strings.Contains(err.Error(), "Recorded") {
+				t.Errorf("%s %s: %v", c.Action(), c.Addr(), err)
+			}
+		}
+	}
+	if fmt.Sprint(f.tables, f.ipsets, f.forward) != before {
+		t.Error("something changed")
+	}
 }

@@ -1,8 +1,6 @@
 package network
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -148,34 +146,3 @@ func (f Forwarding) Needs() []reconciler.Addr {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// decode returns r as one of this package's types, also when it comes from a
-// file.
-func decode(r reconciler.Resource) (reconciler.Resource, error) {
-	rec, ok := r.(reconciler.Recorded)
-	if !ok {
-		return r, nil
-	}
-	kind, _, _ := strings.Cut(strings.TrimPrefix(string(rec.Address), Name+"."), ".")
-	switch kind {
-	case "chain":
-		return unmarshal[Chain](rec)
-	case "hook":
-		return unmarshal[Hook](rec)
-	case "set":
-		return unmarshal[Set](rec)
-	case "member":
-		return unmarshal[Member](rec)
-	case "forwarding":
-		return unmarshal[Forwarding](rec)
-	}
-	return nil, fmt.Errorf("%s: not an address of %s", rec.Address, Name)
-}
-
-func unmarshal[T reconciler.Resource](rec reconciler.Recorded) (reconciler.Resource, error) {
-	var v T
-	if err := json.Unmarshal(rec.Attributes, &v); err != nil {
-		return nil, fmt.Errorf("%s: attributes: %w", rec.Address, err)
-	}
-	return v, nil
-}

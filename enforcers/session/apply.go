@@ -2,12 +2,10 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
-	"github.com/aicodesit/cordon/specs"
 )
 
 // Apply implements [reconciler.Enforcer]. To delete a session that runs is to
@@ -44,11 +42,10 @@ func (e *Enforcer) apply(ctx context.Context, c reconciler.Change) error {
 		}
 		return e.kernel.remove(id)
 	}
-	want, err := decode(c.After)
-	if err != nil {
-		return err
+	want, ok := c.After.(Session)
+	if !ok {
+		return fmt.Errorf("%T is no session", c.After)
 	}
-	want.ID = id
 	return e.put(ctx, now, exists, want)
 }
 
@@ -89,17 +86,4 @@ func (e *Enforcer) put(ctx context.Context, now entry, exists bool, want Session
 func (s Session) equal(o Session) bool {
 	s.seccomp, o.seccomp = "", ""
 	return s == o
-}
-
-// decode returns r as a Session, also when it comes from a file.
-func decode(r reconciler.Resource) (s Session, err error) {
-	switch r := r.(type) {
-	case Session:
-		return r, nil
-	case reconciler.Recorded:
-		s.Slot = specs.NoSlot
-		err = json.Unmarshal(r.Attributes, &s)
-		return s, err
-	}
-	return s, fmt.Errorf("%T is no session", r)
 }

@@ -244,3 +244,21 @@ func TestInterruptEndsTheWaitForTheAllocation(t *testing.T) {
 	}
 	unlock()
 }
+
+// A record has no type: a plan of records is shown, never applied.
+func TestApplyRefusesRecords(t *testing.T) {
+	f := newFake()
+	e := &Enforcer{kernel: f, log: slog.New(slog.DiscardHandler)}
+	for _, r := range []Session{{ID: "00000001", Sandbox: "a"}} {
+		rec, err := reconciler.Record(r)
+		must(t, err)
+		for _, c := range []reconciler.Change{{After: rec}, {Before: rec, After: rec}} {
+			if err := e.Apply(context.Background(), c); err == nil || !strings.Contains(err.Error(), "Recorded") {
+				t.Errorf("%s %s: %v", c.Action(), c.Addr(), err)
+			}
+		}
+	}
+	if f.String() != "" {
+		t.Errorf("made: %s", f)
+	}
+}

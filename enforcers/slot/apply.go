@@ -13,28 +13,22 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	old, known := c.Before.(Slot)
+	if c.Before != nil && !known {
+		return fmt.Errorf("%s: %T is no slot", c.Addr(), c.Before)
+	}
 	if c.After == nil {
-		before, err := decode(c.Before)
-		if err != nil {
-			return err
-		}
-		return wrap(before, e.kernel.remove(ctx, before))
+		return wrap(old, e.kernel.remove(ctx, old))
 	}
-	after, err := decode(c.After)
-	if err != nil {
-		return err
+	want, ok := c.After.(Slot)
+	if !ok {
+		return fmt.Errorf("%s: %T is no slot", c.Addr(), c.After)
 	}
-	if !after.Host.IsValid() || !after.Session.IsValid() {
-		return fmt.Errorf("%s: has no addresses", after.Addr())
+	if !want.Host.IsValid() || !want.Session.IsValid() {
+		return fmt.Errorf("%s: has no addresses", want.Addr())
 	}
-	if c.Before != nil {
-		before, err := decode(c.Before)
-		if err != nil {
-			return err
-		}
-		after.link = before.link
-	}
-	return wrap(after, e.kernel.build(ctx, after))
+	want.link = old.link
+	return wrap(want, e.kernel.build(ctx, want))
 }
 
 func wrap(s Slot, err error) error {

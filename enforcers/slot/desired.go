@@ -1,8 +1,6 @@
 package slot
 
 import (
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"strconv"
@@ -101,19 +99,4 @@ func egress(internet bool) string {
 		return specs.EgressInternet
 	}
 	return specs.EgressNone
-}
-
-// decode returns r as a Slot, also when it comes from a file.
-func decode(r reconciler.Resource) (Slot, error) {
-	switch r := r.(type) {
-	case Slot:
-		return r, nil
-	case reconciler.Recorded:
-		var s Slot
-		if err := json.Unmarshal(r.Attributes, &s); err != nil {
-			return Slot{}, fmt.Errorf("%s: attributes: %w", r.Addr(), err)
-		}
-		return s, nil
-	}
-	return Slot{}, fmt.Errorf("%s: %T is no slot", r.Addr(), r)
 }
