@@ -42,6 +42,9 @@ func allowed(s setting) bool {
 	case "remote.*.url", "submodule.*.url":
 		shown, ok := safeURL(s.value)
 		return ok && shown == s.value && (s.section != "remote" || plainName.MatchString(s.subsection))
+	case "lfs.*.locksverify": // Git LFS writes it when it has pushed
+		shown, ok := safeURL(s.subsection)
+		return ok && shown == s.subsection && (s.value == "true" || s.value == "false")
 	case "submodule.*.update":
 		return slices.Contains([]string{"checkout", "rebase", "merge", "none"}, s.value)
 	}

@@ -69,40 +69,55 @@ func git(t testing.TB, dir string, args ...string) string {
 // bad are configurations that must not stay, each with what is said of it.
 func bad() map[string]string {
 	return map[string]string{
-		"[remote \"origin\"]\n\turl = https://u:" + password + "@git.example.com/u/shop.git\n":       "remote.origin.url more than once",
-		"[http]\n\textraHeader = \"PRIVATE-TOKEN: " + password + "\"\n":                              "http.extraheader (may hold a credential)",
-		"[http \"https://u:" + password + "@git.example.com\"]\n\tsslVerify = false\n":               "http.*.sslverify (may hold a credential)",
-		"[credential]\n\thelper = store\n":                                                           "credential.helper (may hold a credential)",
-		"[credential \"https://git.example.com\"]\n\thelper = \"!f() { echo " + password + "; }\"\n": "credential.*.helper (may hold a credential)",
-		"[remote \"origin\"]\n\tpushurl = https://evil.example.com/x\n":                              "remote.origin.pushurl",
-		"[url \"https://evil.example.com/\"]\n\tinsteadOf = https://git.example.com/\n":              "url.*.insteadof",
-		"[core]\n\thooksPath = /tmp/x\n":                                                             "core.hookspath",
-		"[core]\n\tfsmonitor = /tmp/x\n":                                                             "core.fsmonitor",
-		"[core]\n\tsshCommand = /tmp/x\n":                                                            "core.sshcommand",
-		"[core]\n\tgitProxy = /tmp/x\n\taskPass = /tmp/y\n\teditor = z\n\tpager = p\n":               "core.gitproxy",
-		"[core]\n\tworktree = /etc\n":                                                                "core.worktree",
-		"[CORE] fsMonitor = x\n":                                                                     "core.fsmonitor",
-		"[include]\n\tpath = /tmp/x\n":                                                               "include.path",
-		"[includeIf \"gitdir:/\"]\n\tpath = /tmp/x\n":                                                "includeif.*.path",
-		"[filter \"x\"]\n\tclean = sh\n\tsmudge = sh\n\tprocess = sh\n":                              "filter.*.clean",
-		"[diff]\n\texternal = sh\n":                                                                  "diff.external",
-		"[diff \"x\"]\n\ttextconv = sh\n\tcommand = sh\n":                                            "diff.*.textconv",
-		"[merge \"x\"]\n\tdriver = sh\n":                                                             "merge.*.driver",
-		"[alias]\n\tfetch = !sh\n":                                                                   "alias.fetch",
-		"[remote \"x\"]\n\turl = ext::sh -c id\n":                                                    "remote.x.url",
-		"[remote \"x\"]\n\turl = /etc\n":                                                             "remote.x.url",
-		"[remote \"x\"]\n\tuploadpack = sh\n\treceivepack = sh\n\tvcs = x\n\tproxy = x\n":            "remote.x.uploadpack",
-		"[branch \"main\"]\n\tremote = https://u:" + password + "@evil.example.com/\n":               "branch.main.remote (may hold a credential)",
-		"[branch \"main\"]\n\tpushRemote = ext::sh\n":                                                "branch.main.pushremote",
-		"[submodule \"x\"]\n\tupdate = !sh\n":                                                        "submodule.x.update",
-		"[submodule \"x\"]\n\turl = ext::sh\n":                                                       "submodule.x.url",
-		"[extensions]\n\tworktreeConfig = true\n":                                                    "extensions.worktreeconfig",
-		"[gpg]\n\tprogram = sh\n[gpg \"ssh\"]\n\tprogram = sh\n":                                     "gpg.program",
-		"[protocol]\n\tallow = always\n":                                                             "protocol.allow",
-		"[trailer \"x\"]\n\tcommand = sh\n":                                                          "trailer.*.command",
-		"[uploadpack]\n\tpackObjectsHook = sh\n":                                                     "uploadpack.packobjectshook",
-		"[core.fsmonitor]\n\tx = y\n":                                                                "core.*.x",
-		"[future]\n\trunsAProgram = sh\n":                                                            "future.runsaprogram",
+		"[remote \"origin\"]\n\turl = https://u:" + password + "@git.example.com/u/shop.git\n":         "remote.origin.url more than once",
+		"[http]\n\textraHeader = \"PRIVATE-TOKEN: " + password + "\"\n":                                "http.extraheader (may hold a credential)",
+		"[http \"https://u:" + password + "@git.example.com\"]\n\tsslVerify = false\n":                 "http.*.sslverify (may hold a credential)",
+		"[credential]\n\thelper = store\n":                                                             "credential.helper (may hold a credential)",
+		"[credential \"https://git.example.com\"]\n\thelper = \"!f() { echo " + password + "; }\"\n":   "credential.*.helper (may hold a credential)",
+		"[remote \"origin\"]\n\tpushurl = https://evil.example.com/x\n":                                "remote.origin.pushurl",
+		"[url \"https://evil.example.com/\"]\n\tinsteadOf = https://git.example.com/\n":                "url.*.insteadof",
+		"[core]\n\thooksPath = /tmp/x\n":                                                               "core.hookspath",
+		"[core]\n\tfsmonitor = /tmp/x\n":                                                               "core.fsmonitor",
+		"[core]\n\tsshCommand = /tmp/x\n":                                                              "core.sshcommand",
+		"[core]\n\tgitProxy = /tmp/x\n\taskPass = /tmp/y\n\teditor = z\n\tpager = p\n":                 "core.gitproxy",
+		"[core]\n\tworktree = /etc\n":                                                                  "core.worktree",
+		"[CORE] fsMonitor = x\n":                                                                       "core.fsmonitor",
+		"[include]\n\tpath = /tmp/x\n":                                                                 "include.path",
+		"[includeIf \"gitdir:/\"]\n\tpath = /tmp/x\n":                                                  "includeif.*.path",
+		"[filter \"x\"]\n\tclean = sh\n\tsmudge = sh\n\tprocess = sh\n":                                "filter.*.clean",
+		"[diff]\n\texternal = sh\n":                                                                    "diff.external",
+		"[diff \"x\"]\n\ttextconv = sh\n\tcommand = sh\n":                                              "diff.*.textconv",
+		"[merge \"x\"]\n\tdriver = sh\n":                                                               "merge.*.driver",
+		"[alias]\n\tfetch = !sh\n":                                                                     "alias.fetch",
+		"[remote \"x\"]\n\turl = ext::sh -c id\n":                                                      "remote.x.url",
+		"[remote \"x\"]\n\turl = /etc\n":                                                               "remote.x.url",
+		"[remote \"x\"]\n\tuploadpack = sh\n\treceivepack = sh\n\tvcs = x\n\tproxy = x\n":              "remote.x.uploadpack",
+		"[branch \"main\"]\n\tremote = https://u:" + password + "@evil.example.com/\n":                 "branch.main.remote (may hold a credential)",
+		"[branch \"main\"]\n\tpushRemote = ext::sh\n":                                                  "branch.main.pushremote",
+		"[submodule \"x\"]\n\tupdate = !sh\n":                                                          "submodule.x.update",
+		"[submodule \"x\"]\n\turl = ext::sh\n":                                                         "submodule.x.url",
+		"[extensions]\n\tworktreeConfig = true\n":                                                      "extensions.worktreeconfig",
+		"[gpg]\n\tprogram = sh\n[gpg \"ssh\"]\n\tprogram = sh\n":                                       "gpg.program",
+		"[protocol]\n\tallow = always\n":                                                               "protocol.allow",
+		"[trailer \"x\"]\n\tcommand = sh\n":                                                            "trailer.*.command",
+		"[uploadpack]\n\tpackObjectsHook = sh\n":                                                       "uploadpack.packobjectshook",
+		"[core.fsmonitor]\n\tx = y\n":                                                                  "core.*.x",
+		"[lfs \"https://u:" + password + "@git.example.com/\"]\n\tlocksverify = false\n":               "lfs.*.locksverify (may hold a credential)",
+		"[lfs \"https://git.example.com/\"]\n\tlocksverify = !sh\n\turl = https://evil.example.com/\n": "lfs.*.locksverify",
+		"[future]\n\trunsAProgram = sh\n":                                                              "future.runsaprogram",
+	}
+}
+
+// What git and Git LFS note down by themselves is no drift.
+func TestWhatGitNotesStays(t *testing.T) {
+	const text = "[branch \"x\"]\n\tremote = origin\n\tmerge = refs/heads/x\n[lfs]\n\trepositoryformatversion = 0\n" +
+		"[lfs \"http://proxy.internal:3000/git/git.example.com/u/shop.git/info/lfs\"]\n\tlocksverify = false\n"
+	settings, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := examine(settings, "shop"); len(st.drift) > 0 || len(st.keep) != len(settings) {
+		t.Errorf("%+v", st)
 	}
 }
 
