@@ -106,19 +106,31 @@ func FuzzReadCommands(f *testing.F) {
 	})
 }
 
-func TestCompressedCommandsAreRead(t *testing.T) {
-	r := newRig(t)
+func compressed(t *testing.T, text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = io.WriteString(z, lines(strings.Repeat("0", 40)+" "+r.at("refs/heads/trunk")+" refs/heads/main\x00 report-status"))
+	_, _ = io.WriteString(z, text)
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	status, body := r.do("POST", r.path("/git-receive-pack"), b.String(), "Content-Type", "application/x-git-receive-pack-request", "Content-Encoding", "gzip")
+	return b.String()
+}
+
+func TestCompressedCommandsAreRead(t *testing.T) {
+	r := newRig(t)
+	zeros, tip := strings.Repeat("0", 40), r.at("refs/heads/trunk")
+	r.git(r.dir+"/srv/u/shop.git", "branch", "wip", "trunk")
+	gone := compressed(t, lines(tip+" "+zeros+" refs/heads/wip\x00 report-status delete-refs"))
+	status, body := r.do("POST", r.path("/git-receive-pack"), gone, "Content-Type", pushType, "Content-Encoding", "gzip")
+	if status != http.StatusOK || !strings.Contains(body, "ok refs/heads/wip") || r.at("refs/heads/wip") != "" {
+		t.Errorf("a deletion: %d %q", status, body)
+	}
+	b := compressed(t, lines(zeros+" "+tip+" refs/heads/main\x00 report-status"))
+	status, body = r.do("POST", r.path("/git-receive-pack"), b, "Content-Type", pushType, "Content-Encoding", "gzip")
 	if status != http.StatusOK || !strings.Contains(body, "ng refs/heads/main cordon: not among") {
 		t.Errorf("%d %q", status, body)
 	}
-	status, _ = r.do("POST", r.path("/git-receive-pack"), b.String(), "Content-Type", "application/x-git-receive-pack-request", "Content-Encoding", "deflate")
+	status, _ = r.do("POST", r.path("/git-receive-pack"), b, "Content-Type", pushType, "Content-Encoding", "deflate")
 	if status != http.StatusUnsupportedMediaType || r.at("refs/heads/main") != "" {
 		t.Errorf("another encoding: %d", status)
 	}
