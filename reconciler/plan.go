@@ -121,12 +121,17 @@ func (r *Reconciler) compare(set specs.Set, live map[string][]Resource, failures
 			p.Notes = append(p.Notes, n.Notes(set)...)
 		}
 	}
-	slices.SortStableFunc(p.Notes, func(a, b Note) int { return compareAddr(a.Addr, b.Addr) })
 	var err error
 	p.Changes, err = Diff(p.Desired, p.Live)
 	if err != nil {
 		return nil, err
 	}
+	for _, e := range r.Enforcers {
+		if n, ok := e.Enforcer.(ChangeNoter); ok {
+			p.Notes = append(p.Notes, n.ChangeNotes(p.Changes)...)
+		}
+	}
+	slices.SortStableFunc(p.Notes, func(a, b Note) int { return compareAddr(a.Addr, b.Addr) })
 	if len(p.Failures) > 0 {
 		r.keepNeeded(p)
 	}

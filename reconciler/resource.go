@@ -66,6 +66,11 @@ type Noter interface {
 	Notes(specs.Set) []Note
 }
 
+// A ChangeNoter is an Enforcer that can tell in words what changes mean.
+type ChangeNoter interface {
+	ChangeNotes([]Change) []Note
+}
+
 // Note is a remark in a plan.
 type Note struct {
 	Addr Addr   `json:"address"`
