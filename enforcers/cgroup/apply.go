@@ -11,7 +11,10 @@ import (
 )
 
 // Apply makes, changes or ends a session's group.
-func (e *Enforcer) Apply(_ context.Context, c reconciler.Change) error {
+func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	hs, err := e.kernel.hierarchies()
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Addr(), err)
@@ -21,7 +24,7 @@ func (e *Enforcer) Apply(_ context.Context, c reconciler.Change) error {
 		return fmt.Errorf("%s: not the address of a session", c.Addr())
 	}
 	if c.After == nil {
-		if err := e.kernel.remove(hs, e.path(id)); err != nil {
+		if err := e.kernel.remove(ctx, hs, e.path(id)); err != nil {
 			return fmt.Errorf("%s: %w", c.Addr(), err)
 		}
 		return nil

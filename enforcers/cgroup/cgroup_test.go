@@ -265,7 +265,7 @@ func TestSuiteOnKernel(t *testing.T) {
 		{Name: "cpu opened", Do: write(cpu, "cpu.cfs_quota_us", "cpu.max", map[bool]string{true: "max", false: "-1"}[hs[0].v2 && len(hs) == 1])},
 		{Name: "pids raised", Do: write(pids, "pids.max", "pids.max", "max")},
 		{Name: "removed everywhere", Do: func(t *testing.T) {
-			if err := e.kernel.remove(hs, group); err != nil {
+			if err := e.kernel.remove(context.Background(), hs, group); err != nil {
 				t.Fatal(err)
 			}
 		}},

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -96,7 +97,7 @@ func (f *fake) set(h hierarchy, group string, l limits) error {
 	return err
 }
 
-func (f *fake) remove(hs []hierarchy, group string) error {
+func (f *fake) remove(_ context.Context, hs []hierarchy, group string) error {
 	for _, h := range hs {
 		delete(f.state[h.path], group)
 	}

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,8 +68,8 @@ type kernel interface {
 	// set changes those bounds that are not absent.
 	set(h hierarchy, group string, l limits) error
 	// remove ends every process in the group in any of the hierarchies, then
-	// removes it, and its parent when that is empty.
-	remove(hs []hierarchy, group string) error
+	// removes it, and its parent when that is empty. The wait ends with ctx.
+	remove(ctx context.Context, hs []hierarchy, group string) error
 }
 
 // linux is the kernel that runs. Where the hierarchies are is found once: a

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,14 +27,14 @@ func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
-func (*linux) remove(hs []hierarchy, group string) error {
-	if err := kill(hs, group); err != nil {
+func (*linux) remove(ctx context.Context, hs []hierarchy, group string) error {
+	if err := kill(ctx, hs, group); err != nil {
 		return err
 	}
 	var failed []error
 	for _, h := range hs {
 		dir := filepath.Join(h.path, group)
-		if err := removeTree(dir, time.Now().Add(killTimeout)); err != nil {
+		if err := removeTree(ctx, dir); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -43,8 +44,8 @@ func (*linux) remove(hs []hierarchy, group string) error {
 }
 
 // kill ends every process in the group in any of the hierarchies and waits
-// until none is left.
-func kill(hs []hierarchy, group string) error {
+// until none is left, or ctx ends.
+func kill(ctx context.Context, hs []hierarchy, group string) error {
 	for _, h := range hs {
 		err := os.WriteFile(filepath.Join(h.path, group, "cgroup.kill"), []byte("1"), 0)
 		// Kernels before 5.14 and all of v1 have no such file, and it can't be
@@ -53,19 +54,17 @@ func kill(hs []hierarchy, group string) error {
 			return err
 		}
 	}
-	return killEach(hs, group)
+	return killEach(ctx, hs, group)
 }
 
 // killEach kills one process after the other.
-func killEach(hs []hierarchy, group string) error {
-	pause := 20 * time.Microsecond
-	for deadline := time.Now().Add(killTimeout); ; {
+func killEach(ctx context.Context, hs []hierarchy, group string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, killTimeout, errBusy)
+	defer cancel()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		list, err := procs(hs, group)
 		if err != nil || len(list) == 0 {
 			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%w: %v", errBusy, list)
 		}
 		stopForks(hs, group)
 		for _, pid := range list {
@@ -73,8 +72,25 @@ func killEach(hs []hierarchy, group string) error {
 				return fmt.Errorf("kill %d: %w", pid, err)
 			}
 		}
-		time.Sleep(pause)
-		pause = min(2*pause, 5*time.Millisecond)
+		if err := sleep(ctx, pause); err != nil {
+			return fmt.Errorf("%w: %v", err, list)
+		}
+	}
+}
+
+// How long to wait before what takes the kernel a moment is looked at again.
+const (
+	minPause = 20 * time.Microsecond
+	maxPause = 5 * time.Millisecond
+)
+
+// sleep returns ctx's cause when that ends first.
+func sleep(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(pause):
+		return nil
 	}
 }
 
@@ -137,14 +153,15 @@ func addProcs(found map[int]bool, dir string) error {
 
 // removeTree removes an empty group and those below it. A group stays busy
 // for a moment after its last process has ended.
-func removeTree(dir string, deadline time.Time) error {
-	pause := 20 * time.Microsecond
-	for {
+func removeTree(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := os.Remove(dir)
 		if err == nil || gone(err) {
 			return nil
 		}
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+		if !errors.Is(err, unix.EBUSY) {
 			return err
 		}
 		entries, _ := os.ReadDir(dir)
@@ -152,11 +169,12 @@ func removeTree(dir string, deadline time.Time) error {
 			if !e.IsDir() {
 				continue
 			}
-			if err := removeTree(filepath.Join(dir, e.Name()), deadline); err != nil {
+			if err := removeTree(ctx, filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}
-		time.Sleep(pause)
-		pause = min(2*pause, 5*time.Millisecond)
+		if why := sleep(ctx, pause); why != nil {
+			return fmt.Errorf("%w: %w", err, why)
+		}
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/reconciler"
 )
 
@@ -170,7 +173,7 @@ func TestKill(t *testing.T) {
 			e, hs := host(t)
 			create(t, e, id, Group{Pids: 200})
 			cmd := start(t, e, id, role)
-			if err := e.Kill(id); err != nil {
+			if err := e.Kill(context.Background(), id); err != nil {
 				t.Fatal(err)
 			}
 			if list, err := e.Procs(id); err != nil || len(list) > 0 {
@@ -189,13 +192,51 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// Whoever waits for processes that don't go can be interrupted.
+func TestInterruptEndsTheWait(t *testing.T) {
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), roleVar+"=sleep")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Wait() }() // until then its pid is nobody else's
+	defer func() { _ = child.Process.Kill() }()
+	h := hierarchy{path: t.TempDir()}
+	busy := filepath.Join(h.path, "busy") // always lists the child
+	if err := os.Mkdir(busy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(busy, "cgroup.procs"), []byte(strconv.Itoa(child.Process.Pid)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kerneltest.Host(t)
+	mounted := t.TempDir() // which makes it as busy as a group
+	if err := unix.Mount("none", mounted, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(mounted, unix.MNT_DETACH) })
+	for name, wait := range map[string]func(context.Context) error{
+		"kill":   func(ctx context.Context) error { return killEach(ctx, []hierarchy{h}, "busy") },
+		"remove": func(ctx context.Context) error { return removeTree(ctx, mounted) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			why := errors.New("interrupted")
+			ctx, cancel := context.WithCancelCause(context.Background())
+			cancel(why)
+			if err := wait(ctx); !errors.Is(err, why) {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
+
 // Where the kernel can't kill a group at once, the processes are killed one by
 // one, and a session that forks faster is ended all the same.
 func TestKillOneByOne(t *testing.T) {
 	e, hs := host(t)
 	create(t, e, id, Group{Pids: 500})
 	start(t, e, id, "bomb")
-	if err := killEach(hs, e.path(id)); err != nil {
+	if err := killEach(context.Background(), hs, e.path(id)); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(fmt.Sprintf(file(t, hs, pids, "pids.max", "pids.max"), e.path(id))); err != nil || string(b) != "0\n" {

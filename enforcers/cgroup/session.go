@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -97,16 +98,16 @@ func ownGroup(text, controller string) string {
 	return "/"
 }
 
-// Kill ends every process of the session and waits until they are gone. The
-// group stays, but is of no use any more: it may let no process start, and
+// Kill ends every process of the session and waits until they are gone or
+// ctx ends. The group stays, but is of no use any more: it may let no process start, and
 // Linux (seen with 6.18) kills what is cloned into a group that was killed
 // before. Delete it before it is to be entered again.
-func (e *Enforcer) Kill(id string) error {
+func (e *Enforcer) Kill(ctx context.Context, id string) error {
 	hs, err := e.session(id)
 	if err != nil {
 		return err
 	}
-	if err := kill(hs, e.path(id)); err != nil {
+	if err := kill(ctx, hs, e.path(id)); err != nil {
 		return fmt.Errorf("%s: %w", Addr(id), err)
 	}
 	return nil

@@ -23,8 +23,9 @@ type Groups interface {
 	// starts with attr begins its life in the session's group. leave must be
 	// called on the same thread right after the start.
 	Enter(id string, attr *syscall.SysProcAttr) (leave func() error, err error)
-	// Kill ends all processes of the session and waits until they are gone.
-	Kill(id string) error
+	// Kill ends all processes of the session and waits until they are gone or
+	// ctx ends.
+	Kill(ctx context.Context, id string) error
 	// OOMKilled tells whether the session reached its memory limit so that the
 	// kernel killed one of its processes.
 	OOMKilled(id string) (bool, error)

@@ -145,13 +145,13 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	close(done)
 	<-watched
 	s.relay.Close()
-	s.killGroup()
+	s.killGroup(context.WithoutCancel(ctx))
 	return code, err
 }
 
 // killGroup ends what the command left behind, and says if memory was short.
-func (s *running) killGroup() {
-	if err := s.Groups.Kill(s.id); err != nil {
+func (s *running) killGroup(ctx context.Context) {
+	if err := s.Groups.Kill(ctx, s.id); err != nil {
 		s.log().Warn("processes of the session may be left", "session", s.id, "err", err)
 	}
 	oom, err := s.Groups.OOMKilled(s.id)

@@ -78,7 +78,7 @@ func (s *signals) forward(ctx context.Context, r *running, proc *bwrap.Process, 
 		case <-done:
 			return
 		case <-kill:
-			if err := r.Groups.Kill(r.id); err != nil {
+			if err := r.Groups.Kill(context.WithoutCancel(ctx), r.id); err != nil {
 				r.log().Warn("the session did not end", "session", r.id, "err", err)
 			}
 			kill = nil
