@@ -31,7 +31,9 @@ func proxyCommand(a *app) *cobra.Command {
 		Short: "Run the declared proxies, or those named, in the foreground",
 		Long: `Run the declared proxies, or those named, in the foreground.
 
-Only sessions reach them, each from its own slot and with its own token.
+Only sessions reach them, each from its own slot and with its own token. The
+port is open on all addresses of the host, for slots come and go; whoever is
+not at the other end of a slot is hung up on before a byte is read.
 Standard output gets a line of JSON for each request: who asked for what, what
 came of it and what it used, never what was said and never a key.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
