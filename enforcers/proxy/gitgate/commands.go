@@ -13,7 +13,7 @@ import (
 // Bounds of gitprotocol-common(5), and of what is held of a push.
 const (
 	maxPacket   = 65520   // a pkt-line with its length, in bytes
-	maxCommands = 4 << 20 // all commands of a push, in bytes
+	maxCommands = 1 << 20 // all commands of a push, in bytes; some 8,000 refs
 	flushPacket = "0000"
 )
 

@@ -137,7 +137,7 @@ func (g *Gate) enter(session string) (leave func(), ok bool) {
 // serve finds the repository and what is wanted of it.
 func (v *visit) serve() *refusal {
 	p := specs.Find(v.Projects, v.caller.Project)
-	if v.caller.Project == "" || p == nil || p.Git == nil {
+	if p == nil || p.Git == nil {
 		return &refusal{http.StatusForbidden, "repository", "this session has no repository"}
 	}
 	v.git = *p.Git

@@ -19,7 +19,7 @@ import (
 // The API of Git LFS: docs/api/batch.md and basic-transfers.md of its sources.
 const (
 	lfsType      = "application/vnd.git-lfs+json"
-	maxBatch     = 4 << 20   // a batch or its answer, in bytes
+	maxBatch     = 1 << 20   // a batch or its answer, in bytes
 	maxHref      = 16 << 10  // an action's address, in bytes
 	maxVerify    = 64 << 10  // the body of a verification, in bytes
 	sealedPrefix = "sealed/" // below info/lfs/

@@ -3,6 +3,7 @@ package gitgate
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -118,6 +119,56 @@ func TestLFSOfAShortName(t *testing.T) {
 	}
 }
 
+// What a batch holds besides what is needed does not go on, and what the host
+// answers must be about what was asked for.
+func TestBatchIsMadeAnew(t *testing.T) {
+	r := newRig(t)
+	sent, answer := "", ""
+	r.host.Instead = func(w http.ResponseWriter, req *http.Request) bool {
+		b, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		sent = string(b)
+		fmt.Fprint(w, answer)
+		return true
+	}
+	answer = `{"objects":[]}`
+	status, _ := r.do("POST", r.path("/info/lfs/objects/batch"), batchOf("download"))
+	want := `{"operation":"download","transfers":["basic"],"objects":[{"oid":"` + someOID + `","size":3}]}`
+	if status != http.StatusOK || sent != want {
+		t.Errorf("%d: the host got %s", status, sent)
+	}
+	for text, what := range map[string]string{
+		`{"transfer":"ssh","objects":[]}`:                                  "another transfer",
+		`{"objects":[{"oid":"` + strings.Repeat("0", 64) + `","size":3}]}`: "another object",
+		`<html>`:                    "a page",
+		`"` + maxOf(maxBatch) + `"`: "too much",
+	} {
+		answer = text
+		if status, _ := r.do("POST", r.path("/info/lfs/objects/batch"), batchOf("download")); status != http.StatusBadGateway {
+			t.Errorf("%s: %d", what, status)
+		}
+	}
+	before := len(r.host.Requests())
+	for _, bad := range []string{`{"operation":"delete","objects":[]}`, `{"operation":"download","objects":[{"oid":"../x","size":1}]}`, `{"operation":"download","objects":[{"oid":"` + someOID + `","size":-1}]}`, "x", maxOf(maxBatch)} {
+		if status, _ := r.do("POST", r.path("/info/lfs/objects/batch"), bad); status != http.StatusUnprocessableEntity {
+			t.Errorf("%.40s: %d", bad, status)
+		}
+	}
+	if more := r.host.Requests()[before:]; len(more) > 0 {
+		t.Errorf("the host was asked: %q", more)
+	}
+	// What the host says of an object may quote what it was sent.
+	r.host.Instead = nil
+	status, body := r.do("POST", r.path("/info/lfs/objects/batch"), batchOf("download"))
+	if status != http.StatusOK || !strings.Contains(body, `"message":"the host answers: not found"`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func maxOf(n int) string { return strings.Repeat("a", n) }
+
 func TestObjectsElsewhere(t *testing.T) {
 	const elsewhere = "objects.example.com"
 	r := newRig(t)
@@ -135,7 +186,7 @@ func TestObjectsElsewhere(t *testing.T) {
 		fmt.Fprintf(w, `{"objects":[{"oid":%q,"size":3,"actions":{"download":{"href":%q,"header":{"X-Signed":"1","Connection":"x"}}}}]}`, someOID, href)
 		return true
 	}
-	for _, bad := range []string{href, "http://" + elsewhere + "/x", "https://u:p@" + strings.TrimPrefix(r.up.URL, "https://") + "/x", "file:///etc/passwd", "https://127.0.0.1:1/"} {
+	for _, bad := range []string{href, "http://" + strings.TrimPrefix(r.up.URL, "https://") + "/x", "https://" + elsewhere + "/x", "https://u:p@" + strings.TrimPrefix(r.up.URL, "https://") + "/x", "file:///etc/passwd", "https://127.0.0.1:1/"} {
 		href = bad
 		status, body := r.do("POST", r.path("/info/lfs/objects/batch"), batchOf("download"))
 		if status != http.StatusForbidden || strings.Contains(body, "Signature") {
