@@ -35,7 +35,7 @@ func (a *app) host(set specs.Set) *host {
 	log := a.log()
 	secrets := secret.Reader{Secrets: set.Secrets}
 	h := &host{
-		cgroup: cgroup.New(cgroup.Options{Parent: a.CgroupParent, Log: log}),
+		cgroup: cgroup.New(cgroup.Options{Parent: a.CgroupParent}),
 		postgres: postgres.New(postgres.Options{
 			Databases: set.Databases,
 			URL: func(_ context.Context, name string) (string, error) {
@@ -51,10 +51,10 @@ func (a *app) host(set specs.Set) *host {
 	h.Reconciler = &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
 		{Name: "session", Needs: []string{"cgroup", "seccomp", "root", "network"}, Enforcer: session.New(session.Options{RunDir: a.run(), Log: log, Scrub: a.scrubber(set)})},
 		{Name: "cgroup", Enforcer: h.cgroup},
-		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.run(), Log: log})},
+		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.run()})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: a.run(), Log: log})},
-		{Name: "network", Needs: []string{"slot"}, Enforcer: network.New(network.Options{Dir: a.run(), Log: log, NoIPv6: network.IPv6Absent()})},
-		{Name: "slot", Needs: []string{"network"}, Enforcer: slot.New(slot.Options{Dir: a.run(), Log: log})},
+		{Name: "network", Needs: []string{"slot"}, Enforcer: network.New(network.Options{Dir: a.run(), NoIPv6: network.IPv6Absent()})},
+		{Name: "slot", Needs: []string{"network"}, Enforcer: slot.New(slot.Options{Dir: a.run()})},
 		{Name: "git", Enforcer: git.New(git.Options{Projects: set.Projects, Log: log})},
 		{Name: "postgres", Enforcer: h.postgres},
 	}}

@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"errors"
-	"log/slog"
 	"os"
 
 	"github.com/aicodesit/cordon/reconciler"
@@ -18,14 +17,12 @@ const DefaultParent = "cordon"
 // Options say where an Enforcer works.
 type Options struct {
 	Parent string // name of the parent group; "" is DefaultParent
-	Log    *slog.Logger
 }
 
 // Enforcer keeps one group for each session that runs.
 type Enforcer struct {
 	kernel kernel
 	parent string
-	log    *slog.Logger
 }
 
 // New returns the Enforcer for the hierarchies that are mounted on this host.
@@ -37,10 +34,7 @@ func newEnforcer(o Options, k kernel) *Enforcer {
 	if o.Parent == "" {
 		o.Parent = DefaultParent
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Enforcer{kernel: k, parent: o.Parent, log: o.Log}
+	return &Enforcer{kernel: k, parent: o.Parent}
 }
 
 // Group is a session's control group. A bound of 0 is none.

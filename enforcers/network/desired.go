@@ -1,7 +1,6 @@
 package network
 
 import (
-	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,21 +17,19 @@ const Name = "network"
 // Options is what an [Enforcer] works with.
 type Options struct {
 	Dir    rundir.Dir
-	Log    *slog.Logger
 	NoIPv6 bool // the kernel has no IPv6 at all, see [IPv6Absent]
 }
 
 // Enforcer makes the host's firewall match the specs.
 type Enforcer struct {
 	kernel   kernel
-	log      *slog.Logger
 	families []string
 	links    func() ([]string, error) // names of the host's interfaces
 }
 
 // New returns an Enforcer on this host.
 func New(o Options) *Enforcer {
-	return &Enforcer{kernel: linux{dir: o.Dir}, log: o.Log, families: families(o.NoIPv6), links: linkNames}
+	return &Enforcer{kernel: linux{dir: o.Dir}, families: families(o.NoIPv6), links: linkNames}
 }
 
 func families(noIPv6 bool) []string {

@@ -62,7 +62,7 @@ func use(t testing.TB, backend string) {
 }
 
 func real() *Enforcer {
-	return &Enforcer{kernel: linux{dir: rundir.Dir("/run/cordon")}, log: quiet, families: families(IPv6Absent()), links: linkNames}
+	return &Enforcer{kernel: linux{dir: rundir.Dir("/run/cordon")}, families: families(IPv6Absent()), links: linkNames}
 }
 
 func forward(t testing.TB) string {

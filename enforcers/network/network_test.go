@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,8 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) { kerneltest.Main(m) }
-
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 func lease(network string, slots ...int) []specs.Lease {
 	var out []specs.Lease
@@ -313,7 +309,7 @@ func TestOnFake(t *testing.T) {
 	enforcertest.Run(t, enforcertest.Harness{
 		Name: Name,
 		New: func(*testing.T) reconciler.Enforcer {
-			return &Enforcer{kernel: f, log: quiet, families: families(false), links: noLinks}
+			return &Enforcer{kernel: f, families: families(false), links: noLinks}
 		},
 		Sets: sets(),
 		Foreign: func(*testing.T) func(*testing.T) {
@@ -383,7 +379,7 @@ func (b blind) forwarding(ctx context.Context) (string, bool, error) {
 // A Read that could not see everything is an error, never a shorter list.
 func TestReadIsWhole(t *testing.T) {
 	f := newFake()
-	e := &Enforcer{kernel: f, log: quiet, families: families(false), links: noLinks}
+	e := &Enforcer{kernel: f, families: families(false), links: noLinks}
 	apply(t, e, sets()[0])
 	for _, what := range []string{v4, v6, "ipv4 cut off", "ipv6 cut off", "sets", "forwarding"} {
 		e.kernel = blind{f, what}
@@ -400,7 +396,7 @@ func noLinks() ([]string, error) { return nil, nil }
 func TestNoSlotIsLeftUnguarded(t *testing.T) {
 	f := newFake()
 	links := []string{"lo", "c-llm.3", "c-llm2.4"}
-	e := &Enforcer{kernel: f, log: quiet, families: families(false), links: func() ([]string, error) { return links, nil }}
+	e := &Enforcer{kernel: f, families: families(false), links: func() ([]string, error) { return links, nil }}
 	r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
 	both := sets()[0]
 	apply(t, e, both)

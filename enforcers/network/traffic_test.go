@@ -171,7 +171,7 @@ func (s *site) serve(port int) error {
 func (s *site) reconciler() *reconciler.Reconciler {
 	return &reconciler.Reconciler{Enforcers: []reconciler.Named{
 		{Name: Name, Enforcer: real()},
-		{Name: slot.Name, Enforcer: slot.New(slot.Options{Dir: dir, Log: quiet})},
+		{Name: slot.Name, Enforcer: slot.New(slot.Options{Dir: dir})},
 	}}
 }
 

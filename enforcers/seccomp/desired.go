@@ -2,7 +2,6 @@ package seccomp
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"github.com/aicodesit/cordon/internal/agent"
@@ -24,22 +23,17 @@ const baseName = Base + ".base"
 // Options is what an [Enforcer] needs.
 type Options struct {
 	Dir rundir.Dir
-	Log *slog.Logger // nil: nothing is logged
 }
 
 // Enforcer keeps the compiled filters. It implements [reconciler.Enforcer],
 // [reconciler.PartReader] and [reconciler.Examiner].
 type Enforcer struct {
 	dir rundir.Dir
-	log *slog.Logger
 }
 
 // New returns an Enforcer.
 func New(o Options) *Enforcer {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Enforcer{dir: o.Dir, log: o.Log}
+	return &Enforcer{dir: o.Dir}
 }
 
 // Resource is one filter: the policy, and what its file departs from it.

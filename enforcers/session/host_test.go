@@ -84,14 +84,14 @@ func readOrder(file string) (o order, err error) {
 }
 
 func enforcers(dir rundir.Dir, parent string, log *slog.Logger) (*reconciler.Reconciler, *cgroup.Enforcer) {
-	groups := cgroup.New(cgroup.Options{Parent: parent, Log: log})
+	groups := cgroup.New(cgroup.Options{Parent: parent})
 	return &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
 		{Name: "session", Enforcer: session.New(session.Options{RunDir: dir, Log: log})},
 		{Name: "cgroup", Enforcer: groups},
-		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: dir, Log: log})},
+		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: dir})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: dir, Log: log})},
-		{Name: "network", Enforcer: network.New(network.Options{Dir: dir, Log: log})},
-		{Name: "slot", Enforcer: slot.New(slot.Options{Dir: dir, Log: log})},
+		{Name: "network", Enforcer: network.New(network.Options{Dir: dir})},
+		{Name: "slot", Enforcer: slot.New(slot.Options{Dir: dir})},
 	}}, groups
 }
 

@@ -1,7 +1,6 @@
 package slot
 
 import (
-	"log/slog"
 	"net/netip"
 	"strconv"
 
@@ -17,18 +16,16 @@ const Name = "slot"
 // Options is what an [Enforcer] works with.
 type Options struct {
 	Dir rundir.Dir
-	Log *slog.Logger
 }
 
 // Enforcer makes the host's slots match the specs.
 type Enforcer struct {
 	kernel kernel
-	log    *slog.Logger
 }
 
 // New returns an Enforcer on this host.
 func New(o Options) *Enforcer {
-	return &Enforcer{kernel: linux{dir: o.Dir}, log: o.Log}
+	return &Enforcer{kernel: linux{dir: o.Dir}}
 }
 
 // Slot is one slot.

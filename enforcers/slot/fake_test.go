@@ -226,7 +226,7 @@ func (b blind) insides(ctx context.Context, pins []string) ([]inside, error) {
 // A Read that could not see everything is an error, never a shorter list.
 func TestReadIsWhole(t *testing.T) {
 	for _, what := range []string{"links", "pins", "insides"} {
-		e := &Enforcer{kernel: blind{newFake(), what}, log: quiet}
+		e := &Enforcer{kernel: blind{newFake(), what}}
 		if got, err := e.Read(context.Background()); !errors.Is(err, errBlind) {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}

@@ -3,8 +3,6 @@ package slot
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -27,8 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { kerneltest.Main(m) }
-
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 func leases(network string, slots ...int) []specs.Lease {
 	var out []specs.Lease
@@ -120,7 +116,7 @@ func TestOnFake(t *testing.T) {
 	first := func() *link { return f.ends["c-llm.0"] }
 	enforcertest.Run(t, enforcertest.Harness{
 		Name: Name,
-		New:  func(*testing.T) reconciler.Enforcer { return &Enforcer{kernel: f, log: quiet} },
+		New:  func(*testing.T) reconciler.Enforcer { return &Enforcer{kernel: f} },
 		Sets: sets(),
 		Foreign: func(*testing.T) func(*testing.T) {
 			f.ends["c-llm.5"] = &link{name: "c-llm.5", kind: "veth"}
@@ -145,7 +141,7 @@ func TestOnFake(t *testing.T) {
 
 func real() (*Enforcer, linux) {
 	k := linux{dir: rundir.Dir("/run/cordon")}
-	return &Enforcer{kernel: k, log: quiet}, k
+	return &Enforcer{kernel: k}, k
 }
 
 // within runs f in the namespace of a slot.
