@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/aicodesit/cordon/internal/pgtest"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -135,7 +137,8 @@ func (d deedTable) insert(relation string, who int) string {
 func TestDeeds(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	tables := generate(rand.New(rand.NewPCG(seed, 0)))
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	tables := generate(rnd)
 	setup := "CREATE SCHEMA deed; CREATE SCHEMA other; CREATE TABLE other.t (user_id text);"
 	deed := project("deed", "user_id")
 	for _, d := range tables {
@@ -150,6 +153,12 @@ func TestDeeds(t *testing.T) {
 	w := newWorld(t, "deeds", setup)
 	w.apply(deed, project("other", "user_id"))
 	conn := pgtest.Connect(t, w.url)
+	hands := otherHands(t, conn, rnd, tables)
+	theirs := othersAccess(t, conn)
+	w.apply(deed, project("other", "user_id"))
+	if diff := cmp.Diff(theirs, othersAccess(t, conn)); diff != "" || hands < 60 {
+		t.Errorf("what others have changed (-before +after), after %d statements by other hands:\n%s", hands, diff)
+	}
 	tried := 0
 	for _, d := range tables {
 		for _, a := range actors {
@@ -367,4 +376,60 @@ BEGIN; SET LOCAL request.jwt.claims = '{"sub":"alice"}'; SELECT count(*) FROM de
 	if in != "1" || after != "0" {
 		t.Errorf("rows in the transaction %s, want 1; after it %s, want 0", in, after)
 	}
+}
+
+// otherHands does to converged tables, at random, what people and migrations
+// do: it widens, passes on, gives to others, breaks. It returns how many
+// statements the server took.
+func otherHands(t *testing.T, conn *pgx.Conn, rnd *rand.Rand, tables []deedTable) int {
+	t.Helper()
+	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
+	anyone := func() string {
+		return pick("PUBLIC", "deed_anon", "deed_user", "deed_service", "other_user", "other_admin", "bob", "carol")
+	}
+	done := 0
+	for i := range 150 {
+		table := tables[rnd.IntN(len(tables))].reach()
+		privilege := pick("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "ALL", "SELECT (v)", "UPDATE (v, id)")
+		sql := []string{
+			"GRANT " + privilege + " ON " + table + " TO " + anyone(),
+			"GRANT " + privilege + " ON " + table + " TO " + pick("bob", "carol") + " WITH GRANT OPTION",
+			"SET ROLE bob; GRANT " + privilege + " ON " + table + " TO " + pick("PUBLIC", "deed_anon", "deed_user", "carol"),
+			"SET ROLE carol; GRANT " + privilege + " ON " + table + " TO " + pick("PUBLIC", "deed_anon", "other_user"),
+			fmt.Sprintf("CREATE POLICY p%d ON %s FOR %s TO %s, %s USING (true)", i, table, pick("ALL", "SELECT", "UPDATE", "DELETE"), anyone(), anyone()),
+			"ALTER TABLE " + table + " " + pick("DISABLE", "NO FORCE") + " ROW LEVEL SECURITY",
+			"DROP POLICY " + pick("cordon_own", "cordon_all", "cordon_public_select") + " ON " + table,
+			"ALTER POLICY " + pick("cordon_own", "cordon_all", "cordon_public_update") + " ON " + table + " TO PUBLIC",
+			"ALTER POLICY " + pick("cordon_own", "cordon_public_delete") + " ON " + table + " USING (true)",
+			"ALTER TABLE " + table + " OWNER TO " + pick("bob", "carol"),
+			"ALTER ROLE " + pick("deed_anon", "deed_user", "other_service") + " " + pick("SUPERUSER", "BYPASSRLS", "CREATEROLE", "LOGIN"),
+			"GRANT " + pick("deed_admin", "deed_service", "bob") + " TO " + pick("deed_anon", "other_user", "carol"),
+			"GRANT USAGE ON SCHEMA deed TO " + anyone(),
+			"REVOKE " + privilege + " ON " + table + " FROM " + pick("deed_user", "deed_admin", "deed_service"),
+			"ALTER ROLE deed_user SET row_security = off",
+		}[rnd.IntN(15)]
+		results, err := conn.PgConn().Exec(context.Background(), sql).ReadAll()
+		if err == nil && len(results) > 0 {
+			done++
+		}
+		if _, err := conn.Exec(context.Background(), "RESET ROLE"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return done
+}
+
+// othersAccess is what bob and carol have been granted, and their policies.
+func othersAccess(t *testing.T, conn *pgx.Conn) string {
+	t.Helper()
+	var out string
+	err := conn.QueryRow(context.Background(), `
+SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+  SELECT format('%s: %s by %s, %s %s', c.oid::regclass, a.grantee::regrole, a.grantor::regrole, a.privilege_type, a.is_grantable) AS line
+  FROM pg_class c, aclexplode(c.relacl) a WHERE a.grantee IN ('bob'::regrole, 'carol'::regrole) AND c.relowner <> a.grantee
+  UNION ALL SELECT format('policy %s on %s for %s', polname, polrelid::regclass, 'bob'::regrole = ANY (polroles)) FROM pg_policy WHERE polname ~ '^p' AND polroles && ARRAY['bob'::regrole::oid, 'carol'::regrole::oid] AND NOT 0 = ANY (polroles)) x`).Scan(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
