@@ -36,7 +36,7 @@
 // SECCOMP_FILTER_FLAG_LOG, a flag of the load and not part of the program: log
 // changes nothing in the files. bubblewrap loads without it, so a session of a
 // block with log = true loads its filter a second time (package
-// internal/filterexec). The action that logs by itself, SECCOMP_RET_LOG,
+// internal/tinyexec). The action that logs by itself, SECCOMP_RET_LOG,
 // *allows* the call.
 //
 // Not logged: what a filter that a program loads for itself refuses before,

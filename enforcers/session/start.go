@@ -207,16 +207,12 @@ func (s *running) spec(p *plan) (bwrap.Spec, error) {
 	if err != nil {
 		return bwrap.Spec{}, err
 	}
-	unshare, err := lookup("unshare")
-	if err != nil {
-		return bwrap.Spec{}, err
-	}
 	files, tty := s.relay.Files()
 	if err := s.relay.Own(int(p.who.uid)); err != nil {
 		return bwrap.Spec{}, err
 	}
 	spec := bwrap.Spec{
-		Program: program, Unshare: unshare, Root: s.RunDir.Root(p.sandbox.Name), UID: p.who.uid, GID: p.who.gid,
+		Program: program, Root: s.RunDir.Root(p.sandbox.Name), UID: p.who.uid, GID: p.who.gid,
 		Userns: s.userns(p.who.uid), Nested: agent.Nests(p.sandbox), Stage: s.RunDir.Session(s.id), Hostname: p.sandbox.Name,
 		Namespaces: p.sandbox.Namespaces, Mounts: slices.Clone(p.mounts), Capabilities: p.sandbox.Capabilities,
 		Filter: s.RunDir.Seccomp(agent.Filter(p.sandbox)), Logged: p.logged(), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,

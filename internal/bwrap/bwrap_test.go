@@ -30,13 +30,11 @@ var allowAll = []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f}
 func spec(t testing.TB, command ...string) Spec {
 	t.Helper()
 	kerneltest.Host(t)
-	kerneltest.Program(t, "bwrap", "unshare")
+	kerneltest.Program(t, "bwrap")
 	program, err := exec.LookPath("bwrap")
 	if err != nil {
 		t.Fatal(err)
 	}
-	unshare, err := exec.LookPath("unshare")
-	must(t, err)
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
@@ -65,7 +63,7 @@ func spec(t testing.TB, command ...string) Spec {
 	must(t, err)
 	t.Cleanup(func() { must(t, os.Remove(stage)) }) // what was mounted there is seen by no one else
 	return Spec{
-		Stage: stage, Program: program, Unshare: unshare, Root: root, UID: uid, GID: gid, Userns: true, Hostname: "box",
+		Stage: stage, Program: program, Root: root, UID: uid, GID: gid, Userns: true, Hostname: "box",
 		Namespaces: []string{"cgroup", "ipc", "pid", "uts"}, Filter: filter, Dir: "/tmp",
 		Mounts: []Mount{{To: "/tmp", Size: 1 << 20, Mode: 0o1777}, {To: "/dev/shm", Size: 1 << 20, Mode: 0o1777}, {To: "/etc/passwd", Content: []byte("x:x:1:1::/:/bin/sh\n"), Mode: 0o444}},
 		Env:    []string{"PATH=/usr/bin:/bin"}, Command: command, Files: [3]*os.File{null, null, os.Stderr}, TTY: -1,

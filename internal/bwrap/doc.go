@@ -21,12 +21,14 @@
 //
 // bubblewrap's filter leaves no trace of what it refuses. Where that is wanted
 // ([Spec.Logged]), what bubblewrap starts is a program made by package
-// filterexec, which loads the filter once more and becomes the command.
+// tinyexec, which loads the filter once more with SECCOMP_FILTER_FLAG_LOG and
+// becomes the command: of filters that give the same answer the kernel takes
+// the one loaded last as the one that answered, and logs if that one logs.
 //
 // Options go by a memory file (--args), never by argv, which the host's
 // process list shows; the environment is given as it is to be, for
 // /proc/1/environ inside shows what bubblewrap itself was started with.
 //
-// Sources: bwrap(1), namespaces(7), user_namespaces(7), and bubblewrap 0.8 to
+// Sources: bwrap(1), namespaces(7), user_namespaces(7), seccomp(2), prctl(2), and bubblewrap 0.8 to
 // 0.11 as observed.
 package bwrap

@@ -3,11 +3,10 @@ package bwrap
 import (
 	"fmt"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/aicodesit/cordon/internal/filterexec"
+	"github.com/aicodesit/cordon/internal/tinyexec"
 )
 
 // loader is a file in memory that bubblewrap executes instead of the command
@@ -33,9 +32,23 @@ func newLoader(files *fileList) (*loader, error) {
 
 func (l *loader) path() string { return fmt.Sprintf("/proc/self/fd/%d", l.fd) }
 
-// write makes it a program that loads filter and becomes command.
+// write makes it a program that loads filter, so that the kernel logs what it
+// refuses, and becomes command.
 func (l *loader) write(command string, filter []byte) error {
-	program, err := filterexec.Program(runtime.GOARCH, l.fd, command, filter)
+	arg, err := tinyexec.Filter(filter)
+	if err != nil {
+		return err
+	}
+	program, err := tinyexec.Program{
+		Calls: []tinyexec.Call{
+			{Number: unix.SYS_CLOSE, Args: []tinyexec.Arg{tinyexec.Int(uint32(l.fd))}}, // its own file
+			{Number: unix.SYS_SECCOMP, Args: []tinyexec.Arg{
+				tinyexec.Int(unix.SECCOMP_SET_MODE_FILTER), tinyexec.Int(unix.SECCOMP_FILTER_FLAG_LOG), arg,
+			}},
+		},
+		Path:    command,
+		Failure: "cordon: the command could not be started under its system call filter\n",
+	}.ELF()
 	if err != nil {
 		return err
 	}

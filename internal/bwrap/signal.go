@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +54,7 @@ func (p *Process) pinCommand() {
 // that bubblewrap leaves as number 1 of a pid namespace, or its first process
 // itself without one.
 func (p *Process) findCommand() (int, error) {
-	if !slices.Contains(p.spec.Namespaces, "pid") {
+	if !p.spec.ownPids() {
 		return p.child, nil
 	}
 	for {

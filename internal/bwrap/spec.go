@@ -13,7 +13,6 @@ import (
 // Spec is one sandbox to start.
 type Spec struct {
 	Program  string // of bubblewrap, absolute
-	Unshare  string // unshare(1), of util-linux 2.34 or later, absolute
 	Root     string // directory that becomes /, with all mounts below it, read-only
 	Netns    string // a pinned network namespace; "" is a new one with loopback alone
 	UID, GID uint32
@@ -49,6 +48,9 @@ type Mount struct {
 	Mode     uint32  // of the tmpfs or file
 	Sealed   bool    // the tmpfs becomes read-only when what is below it has been mounted
 }
+
+// ownPids tells whether the sandbox has a pid namespace of its own.
+func (s Spec) ownPids() bool { return slices.Contains(s.Namespaces, "pid") }
 
 // sorted returns s with its mounts in order: what is below another after it.
 func (s Spec) sorted() Spec {

@@ -106,8 +106,7 @@ func (s Spec) stageHost() error {
 	if err := os.Mkdir(filepath.Join(s.Stage, stagedFiles), 0o755); err != nil {
 		return err
 	}
-	// All of /proc, for who may see a part of it alone may not mount another.
-	if err := bind("/proc", filepath.Join(s.Stage, "proc"), unix.MS_REC); err != nil {
+	if err := s.stageProc(); err != nil {
 		return err
 	}
 	if err := bind("/dev", filepath.Join(s.Stage, "dev"), 0); err != nil {
@@ -117,6 +116,19 @@ func (s Spec) stageHost() error {
 		return err
 	}
 	return s.stageTree()
+}
+
+// stageProc is the host's /proc, or a place for the starter to mount one.
+func (s Spec) stageProc() error {
+	dir := filepath.Join(s.Stage, "proc")
+	if !s.ownPids() {
+		// All of it, for who may see a part of it alone may not mount another.
+		return bind("/proc", dir, unix.MS_REC)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return s.stageStarter()
 }
 
 // stageTree puts the tree in its place, read-only whatever it is itself.

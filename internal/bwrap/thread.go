@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +48,7 @@ func (s Spec) become(attr *syscall.SysProcAttr) error {
 		return err
 	}
 	if s.Userns {
-		if attr.Cloneflags&unix.CLONE_NEWPID == 0 {
+		if !s.ownPids() { // the starter takes them
 			attr.Credential = &syscall.Credential{Uid: s.UID, Gid: s.GID, Groups: []uint32{}}
 		}
 		return nil
@@ -67,18 +66,6 @@ func (s Spec) become(attr *syscall.SysProcAttr) error {
 		return fmt.Errorf("setresuid: %w", errno)
 	}
 	return nil
-}
-
-// ownProc is what comes before bubblewrap's command line where it has a pid
-// namespace of its own: it looks its child up in /proc, which must therefore
-// be of that namespace, and only a process in it can mount that. unshare(1)
-// does, takes the user's ids and becomes bubblewrap.
-func (s Spec) ownProc() []string {
-	argv := []string{s.Unshare, "--mount-proc"}
-	if s.Userns {
-		argv = append(argv, "--setgid", fmt.Sprint(s.GID), "--setuid", fmt.Sprint(s.UID))
-	}
-	return append(argv, "--")
 }
 
 // spawn starts bubblewrap from a thread that lives until release is closed:
@@ -102,12 +89,13 @@ func (s Spec) spawn(argv []string, files []*os.File, release <-chan struct{}) (*
 
 func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
 	attr := &syscall.SysProcAttr{Setsid: true}
-	if slices.Contains(s.Namespaces, "pid") {
+	program := s.Program
+	if s.ownPids() {
 		// bubblewrap itself is number 1 of a namespace that holds all it
 		// starts: when it dies, and it dies with us, the kernel ends the rest
 		// whatever moment that is. Its own --die-with-parent has gaps.
 		attr.Cloneflags = unix.CLONE_NEWPID
-		argv = append(s.ownProc(), argv...)
+		program, argv = starter, append([]string{"cordon"}, argv...)
 	}
 	if s.TTY >= 0 {
 		attr.Setctty, attr.Ctty = true, s.TTY
@@ -122,7 +110,7 @@ func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
 	if err := s.become(attr); err != nil {
 		return nil, errors.Join(err, leave())
 	}
-	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: "/", Env: s.Env, Files: files, Sys: attr})
+	p, err := os.StartProcess(program, argv, &os.ProcAttr{Dir: "/", Env: s.Env, Files: files, Sys: attr})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start bubblewrap: %w", err), leave())
 	}

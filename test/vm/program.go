@@ -68,11 +68,11 @@ func HostModules() []string {
 	return []string{"net/netfilter", "net/ipv4/netfilter", "net/ipv6/netfilter", "drivers/net/veth"}
 }
 
-// HostPrograms returns what Debian's packages bubblewrap, iptables, ipset,
-// iproute2 and util-linux bring, as far as cordon uses it, and bash.
+// HostPrograms returns what Debian's packages bubblewrap, iptables, ipset and
+// iproute2 bring, as far as cordon uses it, and bash.
 func HostPrograms(t testing.TB) []File {
 	t.Helper()
-	files := Program(t, "bwrap", "ipset", "ip", "unshare", "/bin/bash", "/usr/sbin/xtables-nft-multi", "/usr/sbin/xtables-legacy-multi")
+	files := Program(t, "bwrap", "ipset", "ip", "/bin/bash", "/usr/sbin/xtables-nft-multi", "/usr/sbin/xtables-legacy-multi")
 	for _, name := range []string{"iptables", "ip6tables"} {
 		for _, tool := range []string{"", "-save", "-restore"} {
 			files = append(files,

@@ -1,9 +1,10 @@
-package filterexec
+package tinyexec
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 )
 
@@ -20,20 +21,59 @@ const (
 // failed is the program's exit code when it could not do its work.
 const failed = 125
 
-const (
-	shell   = "/bin/sh"
-	failure = "cordon: the command could not be started under its system call filter\n"
-)
+const shell = "/bin/sh"
+
+// Program is what the file does.
+type Program struct {
+	Calls   []Call
+	Path    string // of the file to execute in the end
+	Failure string // what to say if that can't be, a line
+}
+
+// Call is a system call of the machine that cordon was built for.
+type Call struct {
+	Number int
+	Args   []Arg
+}
+
+// maxArgs is how many a system call can have.
+const maxArgs = 6
+
+// Arg puts what an argument refers to into the program's memory and returns
+// the argument.
+type Arg func(*body) uint32
+
+// Int is a number.
+func Int(n uint32) Arg { return func(*body) uint32 { return n } }
+
+// String is the address of a string.
+func String(s string) Arg { return func(b *body) uint32 { return b.add([]byte(s + "\x00")) } }
+
+// Filter is the address of a struct sock_fprog, for seccomp(2), with a list of
+// struct sock_filter.
+func Filter(instructions []byte) (Arg, error) {
+	n := len(instructions) / 8
+	if n == 0 || len(instructions)%8 != 0 || n > math.MaxUint16 {
+		return nil, fmt.Errorf("%d bytes are no system call filter", len(instructions))
+	}
+	return func(b *body) uint32 { return b.add(fprog(b.add(instructions), n)) }, nil
+}
+
+// call is one whose arguments are known.
+type call struct {
+	number uint32
+	args   []uint32
+}
 
 // addresses are where the code finds what it works with, in memory.
 type addresses struct {
-	fprog, path, shell, failure, code uint32
+	path, shell, failure, failureLen uint32
 }
 
 // machine is an architecture as ELF and package runtime name it.
 type machine struct {
 	elf  uint16 // e_machine
-	code func(a addresses, fd uint16) []byte
+	code func(addresses, []call) []byte
 }
 
 func machineOf(goarch string) (machine, error) {
@@ -43,35 +83,38 @@ func machineOf(goarch string) (machine, error) {
 	case "arm64":
 		return machine{183, arm64}, nil
 	}
-	return machine{}, fmt.Errorf("refused calls can't be logged on %s, only on amd64 and arm64", goarch)
+	return machine{}, fmt.Errorf("a sandbox's first programs can't be made for %s, only for amd64 and arm64", goarch)
 }
 
-// Program returns the ELF file for an architecture, as package runtime names
-// it, that closes the descriptor fd, loads filter, a list of struct
-// sock_filter, and executes the file at path.
-func Program(goarch string, fd int, path string, filter []byte) ([]byte, error) {
+// ELF returns the file for the machine that cordon was built for.
+func (p Program) ELF() ([]byte, error) { return p.elf(runtime.GOARCH) }
+
+func (p Program) elf(goarch string) ([]byte, error) {
 	m, err := machineOf(goarch)
 	if err != nil {
 		return nil, err
 	}
-	if len(filter) == 0 || len(filter)%8 != 0 || len(filter)/8 > math.MaxUint16 {
-		return nil, fmt.Errorf("%d bytes are no system call filter", len(filter))
-	}
-	if path == "" || strings.ContainsRune(path, 0) {
-		return nil, fmt.Errorf("%q is no path", path)
-	}
-	if fd < 0 || fd > math.MaxUint16 {
-		return nil, fmt.Errorf("%d is no descriptor", fd)
+	if p.Path == "" || strings.ContainsRune(p.Path, 0) {
+		return nil, fmt.Errorf("%q is no path", p.Path)
 	}
 	body := body{at: base + headerSize + segmentSize}
-	instructions := body.add(filter)
-	a := addresses{
-		fprog: body.add(fprog(instructions, len(filter)/8)),
-		path:  body.add([]byte(path + "\x00")), shell: body.add([]byte(shell + "\x00")), failure: body.add([]byte(failure)),
+	var calls []call
+	for _, c := range p.Calls {
+		if c.Number < 0 || len(c.Args) > maxArgs {
+			return nil, fmt.Errorf("%d with %d arguments is no system call", c.Number, len(c.Args))
+		}
+		known := call{number: uint32(c.Number)}
+		for _, arg := range c.Args {
+			known.args = append(known.args, arg(&body))
+		}
+		calls = append(calls, known)
 	}
-	a.code = body.next()
-	body.add(m.code(a, uint16(fd)))
-	return append(header(m.elf, a.code, len(body.bytes)), body.bytes...), nil
+	code := m.code(addresses{
+		path: body.add([]byte(p.Path + "\x00")), shell: body.add([]byte(shell + "\x00")),
+		failure: body.add([]byte(p.Failure)), failureLen: uint32(len(p.Failure)),
+	}, calls)
+	entry := body.add(code)
+	return append(header(m.elf, entry, len(body.bytes)), body.bytes...), nil
 }
 
 // body is what follows the headers.

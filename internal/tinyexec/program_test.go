@@ -1,4 +1,4 @@
-package filterexec
+package tinyexec
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -88,10 +87,27 @@ func refuses(call uint32, errno unix.Errno) []byte {
 	return out
 }
 
-// file writes a program for this machine.
-func file(t *testing.T, path string, filter []byte) string {
+const failure = "the command could not be started\n"
+
+// loads is a program that closes the third descriptor and loads a filter.
+func loads(t *testing.T, path string, instructions []byte) Program {
 	t.Helper()
-	b, err := Program(runtime.GOARCH, 3, path, filter)
+	filter, err := Filter(instructions)
+	must(t, err)
+	return Program{Path: path, Failure: failure, Calls: []Call{
+		{unix.SYS_CLOSE, []Arg{Int(3)}},
+		{unix.SYS_SECCOMP, []Arg{Int(unix.SECCOMP_SET_MODE_FILTER), Int(unix.SECCOMP_FILTER_FLAG_LOG), filter}},
+	}}
+}
+
+func file(t *testing.T, path string, instructions []byte) string {
+	t.Helper()
+	return written(t, loads(t, path, instructions))
+}
+
+func written(t *testing.T, p Program) string {
+	t.Helper()
+	b, err := p.ELF()
 	must(t, err)
 	name := filepath.Join(t.TempDir(), "program")
 	must(t, os.WriteFile(name, b, 0o700))
@@ -206,18 +222,50 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// All six arguments get to the kernel, and each call must succeed.
+func TestCalls(t *testing.T) {
+	self := command(t)
+	dir, value := t.TempDir(), "value"
+	for _, f := range []string{"from", "other"} {
+		must(t, os.WriteFile(filepath.Join(dir, f), []byte("content"), 0o600))
+	}
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	calls := []Call{
+		{unix.SYS_RENAMEAT2, []Arg{Int(unix.AT_FDCWD & 0xffff_ffff), String(from), Int(unix.AT_FDCWD & 0xffff_ffff), String(to), Int(unix.RENAME_NOREPLACE)}},
+		{unix.SYS_SETXATTR, []Arg{String(to), String("trusted.test"), String(value), Int(uint32(len(value))), Int(0)}},
+	}
+	program := written(t, Program{Path: self, Failure: failure, Calls: calls})
+	if _, errOut, code := start(t, program, "program", "command"); code != 7 || errOut != "" {
+		t.Fatal(code, errOut)
+	}
+	buf := make([]byte, 16)
+	if n, err := unix.Getxattr(to, "trusted.test", buf); err != nil || string(buf[:n]) != value {
+		t.Errorf("%q, %v", buf[:max(n, 0)], err)
+	}
+	must(t, os.Rename(filepath.Join(dir, "other"), from))
+	if out, errOut, code := start(t, program, "program", "command"); code != failed || out != "" || errOut != failure {
+		t.Errorf("a call that fails: %d, %q, %q", code, out, errOut)
+	}
+	if _, err := os.Stat(from); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefusedRequests(t *testing.T) {
-	fine := refuses(1, unix.EPERM)
-	for name, f := range map[string]func() ([]byte, error){
-		"architecture":  func() ([]byte, error) { return Program("riscv64", 3, "/bin/sh", fine) },
-		"no filter":     func() ([]byte, error) { return Program("amd64", 3, "/bin/sh", nil) },
-		"half a filter": func() ([]byte, error) { return Program("amd64", 3, "/bin/sh", fine[:12]) },
-		"a long filter": func() ([]byte, error) { return Program("amd64", 3, "/bin/sh", make([]byte, 8<<16)) },
-		"no path":       func() ([]byte, error) { return Program("amd64", 3, "", fine) },
-		"two paths":     func() ([]byte, error) { return Program("amd64", 3, "/a\x00/b", fine) },
-		"a descriptor":  func() ([]byte, error) { return Program("amd64", -1, "/bin/sh", fine) },
+	for name, b := range map[string][]byte{"no filter": nil, "half a filter": make([]byte, 12), "a long filter": make([]byte, 8<<16)} {
+		if _, err := Filter(b); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := (Program{Path: "/bin/sh"}).elf("riscv64"); err == nil {
+		t.Error("any architecture is accepted")
+	}
+	for name, p := range map[string]Program{
+		"no path": {}, "two paths": {Path: "/a\x00/b"},
+		"a number":        {Path: "/bin/sh", Calls: []Call{{Number: -1}}},
+		"seven arguments": {Path: "/bin/sh", Calls: []Call{{Args: make([]Arg, 7)}}},
 	} {
-		if b, err := f(); err == nil {
+		if b, err := p.ELF(); err == nil {
 			t.Errorf("%s: %d bytes", name, len(b))
 		}
 	}
