@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -103,7 +102,7 @@ func (p *Process) findChild(ctx context.Context) error {
 		if info.Signo != 0 {
 			return errors.New("bubblewrap could not set the sandbox up (it says why on standard error)")
 		}
-		time.Sleep(poll)
+		poll()
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,7 +67,8 @@ func (p *Process) findCommand() (int, error) {
 		select {
 		case <-p.release:
 			return 0, os.ErrProcessDone
-		case <-time.After(poll):
+		default:
+			poll()
 		}
 	}
 }
