@@ -4,6 +4,7 @@ package gittest
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Host serves the bare repositories below Dir to who knows Password.
@@ -137,7 +139,7 @@ func (h *Host) lfs(w http.ResponseWriter, r *http.Request, what string) {
 		}
 		h.objects[oid] = b
 	case r.Method == http.MethodGet && h.objects[oid] != nil:
-		_, _ = w.Write(h.objects[oid])
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.objects[oid]))
 	default:
 		http.NotFound(w, r)
 	}
