@@ -18,6 +18,9 @@ import (
 var version = "devel"
 
 func main() {
+	// What cordon makes has the modes that it says, whatever its caller's are;
+	// sessions begin with the usual ones too.
+	unix.Umask(0o022)
 	// A closed terminal or pipe ends an apply as an interrupt does: after the
 	// change in hand.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
 
+	"github.com/aicodesit/cordon/enforcers/cgroup"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/internal/rundir"
 )
@@ -26,6 +29,8 @@ type settings struct {
 	VarFiles     []string
 }
 
+const defaultRunDir = "/run/cordon"
+
 // defaultSettings is the settings file that is read when it exists and
 // --settings names no other.
 const defaultSettings = "/etc/cordon/settings.yaml"
@@ -33,9 +38,9 @@ const defaultSettings = "/etc/cordon/settings.yaml"
 func (s *settings) register(root *cobra.Command, environ []string) {
 	f := root.PersistentFlags()
 	f.StringP("dir", "C", ".", "directory of the *.hcl files")
-	f.String("run-dir", "/run/cordon", "directory of what lasts until reboot")
+	f.String("run-dir", defaultRunDir, "directory of what lasts until reboot")
 	f.String("state-dir", "/var/lib/cordon", "directory of what is kept: homes, budgets")
-	f.String("cgroup-parent", "cordon", "cgroup that sessions' cgroups are made in")
+	f.String("cgroup-parent", "", "cgroup that sessions' cgroups are made in (default \"cordon\", with a name of its own for each other run directory)")
 	f.String("log-level", "warn", "debug, info, warn or error")
 	f.StringArray("var", nil, "set a variable, NAME=VALUE")
 	f.StringArray("var-file", nil, "file of variables' values")
@@ -65,12 +70,26 @@ func (s *settings) load(cmd *cobra.Command, environ []string) error {
 	if s.StateDir, err = filepath.Abs(v.GetString("state-dir")); err != nil {
 		return err
 	}
+	if s.CgroupParent == "" {
+		s.CgroupParent = cgroupParent(s.RunDir)
+	}
 	// Values may hold commas and spaces: viper would split them.
 	if s.Vars, err = cmd.Flags().GetStringArray("var"); err != nil {
 		return err
 	}
 	s.VarFiles, err = cmd.Flags().GetStringArray("var-file")
 	return err
+}
+
+// cgroupParent is the default parent of a run directory's cgroups: cgroups are
+// of the whole machine, and what another run directory's sessions are in must
+// not look like remains of this one's.
+func cgroupParent(runDir string) string {
+	if runDir == defaultRunDir {
+		return cgroup.DefaultParent
+	}
+	sum := sha256.Sum256([]byte(runDir))
+	return cgroup.DefaultParent + "-" + hex.EncodeToString(sum[:4])
 }
 
 func readSettings(v *viper.Viper) error {
