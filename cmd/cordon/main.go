@@ -75,7 +75,7 @@ func (a *app) root() *cobra.Command {
 	a.settings.register(root, a.environ)
 	root.AddCommand(
 		validateCommand(a), fmtCommand(a),
-		planCommand(a), accessCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
+		planCommand(a), accessCommand(a), importCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
 		runCommand(a), psCommand(a), stopCommand(a),
 		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
 
