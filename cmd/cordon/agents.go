@@ -16,7 +16,6 @@ import (
 	"github.com/aicodesit/cordon/enforcers/proxy"
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/enforcers/transcript"
-	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/internal/secret"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -90,15 +89,17 @@ func (a *app) revoke(id string) error {
 // credentials of proxies, out of transcripts.
 func (a *app) scrubber(set specs.Set) func(context.Context, session.Transcript) error {
 	return func(ctx context.Context, t session.Transcript) error {
-		o := a.scrubOptions(set)
+		o, unknown := a.scrubOptions(set)
 		o.Addresses, o.Base = t.Addresses, t.Base
 		r, err := transcript.Scrub(ctx, t.Dir, o)
 		a.log().Info("transcripts", "dir", t.Dir, "files", r.Files, "changed", r.Changed)
-		return err
+		return errors.Join(unknown, err)
 	}
 }
 
-func (a *app) scrubOptions(set specs.Set) transcript.Options {
+// scrubOptions is what to look for. The error names the credentials that
+// could not be read, so that they are not looked for.
+func (a *app) scrubOptions(set specs.Set) (transcript.Options, error) {
 	o := transcript.Options{Log: a.log()}
 	prefixes := map[string]bool{"cc-sess-": true}
 	named := map[string]bool{}
@@ -119,15 +120,16 @@ func (a *app) scrubOptions(set specs.Set) transcript.Options {
 	o.Prefixes = slices.Sorted(maps.Keys(prefixes))
 	delete(named, "")
 	reader := secret.Reader{Secrets: set.Secrets}
+	var unknown error
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		value, err := reader.Read(name)
 		if err != nil {
-			o.Log.Debug("not looked for in transcripts", "error", err)
+			unknown = errors.Join(unknown, fmt.Errorf("not looked for in transcripts: %w", err))
 			continue
 		}
 		o.Secrets = append(o.Secrets, value)
 	}
-	return o
+	return o, unknown
 }
 
 // scrubSlots is of how many slots of each network `cordon scrub` knows the
@@ -147,24 +149,24 @@ Addresses looked for are those of the first %d slots of each declared network,
 and those given. Symbolic links are not followed, not in the path either.`, scrubSlots),
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, diags := hcl.Load(a.Dir, a.options())
-			if diags.HasErrors() {
-				set = specs.Set{} // then it works with what is given
+			set, err := a.load()
+			if err != nil {
+				return err
 			}
 			dir, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
 			}
-			o := a.scrubOptions(set)
+			o, unknown := a.scrubOptions(set)
 			if o.Addresses, err = scrubAddresses(set, addresses); err != nil {
 				return err
 			}
 			r, err := transcript.Scrub(cmd.Context(), dir, o)
 			if asJSON {
-				return errors.Join(err, writeJSON(a.stdout, map[string]any{"format_version": "1.0", "report": r}))
+				return errors.Join(unknown, err, writeJSON(a.stdout, map[string]any{"format_version": "1.0", "report": r}))
 			}
 			fmt.Fprintf(a.stdout, "Scrubbed: %d of %d files changed, %d addresses and %d secrets taken out.\n", r.Changed, r.Files, r.Addresses, r.Secrets)
-			return err
+			return errors.Join(unknown, err)
 		},
 	}
 	cmd.Flags().StringArrayVar(&addresses, "address", nil, "an address to take out as well")
