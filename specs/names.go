@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // Limits of the systems that names end up in, in bytes.
@@ -18,21 +19,62 @@ const (
 // four digits in the name of its interface.
 const MaxSlots = 10_000
 
+// What the names of kernel objects that are cordon's begin with, in namespaces
+// that it has for itself.
+const (
+	ChainPrefix = "CORDON-" // of iptables chains
+	SetPrefix   = "cordon-" // of ipsets
+	linkPrefix  = "c-"      // of host ends
+)
+
+// BaseFilter is the name of the system call filter that is the base as it is.
+// A block can't have it: no block's name has a dot.
+const BaseFilter = "container.base"
+
+// ValidSessionID tells whether id has the form that sessions' ids have: 8
+// lower-case hexadecimal digits.
+func ValidSessionID(id string) bool {
+	return len(id) == 8 && strings.Trim(id, "0123456789abcdef") == ""
+}
+
 // InterfacePrefix is what the names of all host ends of the network's slots
 // begin with. The dot can't occur in a block's name, so no prefix is the
 // prefix of another network's.
-func (n Network) InterfacePrefix() string { return "c-" + n.Name + "." }
+func (n Network) InterfacePrefix() string { return linkPrefix + n.Name + "." }
 
 // Interface is the name of the host end of a slot's veth pair.
 func (n Network) Interface(slot int) string { return n.InterfacePrefix() + strconv.Itoa(slot) }
 
+// ParseInterface is the inverse of [Network.Interface]. It knows no network's
+// pool, so the slot may lie outside of it.
+func ParseInterface(name string) (network string, slot int, ok bool) {
+	rest, ok := strings.CutPrefix(name, linkPrefix)
+	if !ok {
+		return "", 0, false
+	}
+	return ParseSlot(rest)
+}
+
+// SlotName is the name of a slot among those of all networks.
+func SlotName(network string, slot int) string { return network + "." + strconv.Itoa(slot) }
+
+// ParseSlot is the inverse of [SlotName].
+func ParseSlot(name string) (network string, slot int, ok bool) {
+	network, digits, ok := strings.Cut(name, ".")
+	slot, err := strconv.Atoi(digits)
+	if !ok || err != nil || slot < 0 || network == "" || SlotName(network, slot) != name {
+		return "", 0, false
+	}
+	return network, slot, true
+}
+
 // Chain is the name of the network's chain for traffic that comes from its
 // slots by way of the hook: "IN", "FWD" or "NAT".
-func (n Network) Chain(hook string) string { return "CORDON-" + hook + "-" + n.Name }
+func (n Network) Chain(hook string) string { return ChainPrefix + hook + "-" + n.Name }
 
 // MembersSet is the name of the ipset that holds (address, interface) of the
 // network's running sessions.
-func (n Network) MembersSet() string { return "cordon-" + n.Name }
+func (n Network) MembersSet() string { return SetPrefix + n.Name }
 
 // Slots is how many slots the network has.
 func (n Network) Slots() int {

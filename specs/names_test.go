@@ -101,3 +101,27 @@ func TestNotEnforced(t *testing.T) {
 		t.Error("nothing declared, nothing to tell")
 	}
 }
+
+func TestParseInterface(t *testing.T) {
+	for _, n := range []specs.Network{{Name: "a"}, {Name: "llm-only"}, {Name: "1"}} {
+		for _, slot := range []int{0, 7, 9999} {
+			network, got, ok := specs.ParseInterface(n.Interface(slot))
+			if !ok || network != n.Name || got != slot {
+				t.Errorf("%s: %s, %d, %v", n.Interface(slot), network, got, ok)
+			}
+		}
+	}
+	for _, name := range []string{"", "c-", "c-a", "c-a.", "c-.1", "c-a.-1", "c-a.+1", "c-a.01", "c-a.1.2", "c-a.x", "a.1", "C-a.1", "c-a.99999999999999999999"} {
+		if network, slot, ok := specs.ParseInterface(name); ok {
+			t.Errorf("%q is slot %d of %q", name, slot, network)
+		}
+	}
+}
+
+func TestValidSessionID(t *testing.T) {
+	for id, want := range map[string]bool{"0123abcd": true, "0123ABCD": false, "0123abc": false, "0123abcde": false, "../../ab": false, "": false} {
+		if specs.ValidSessionID(id) != want {
+			t.Errorf("%q: %v", id, !want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // Apply makes, changes or ends a session's group.
@@ -20,7 +21,7 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 		return fmt.Errorf("%s: %w", c.Addr(), err)
 	}
 	id := strings.TrimPrefix(string(c.Addr()), Name+".")
-	if !validID(id) {
+	if !specs.ValidSessionID(id) {
 		return fmt.Errorf("%s: not the address of a session", c.Addr())
 	}
 	if c.After == nil {

@@ -205,14 +205,6 @@ func TestWholePages(t *testing.T) {
 	}
 }
 
-func TestValidID(t *testing.T) {
-	for id, want := range map[string]bool{"0123abcd": true, "0123ABCD": false, "0123abc": false, "0123abcde": false, "../../ab": false, "": false} {
-		if validID(id) != want {
-			t.Errorf("%q: %v", id, !want)
-		}
-	}
-}
-
 // host returns an enforcer on the real kernel, under a parent of the test's.
 func host(t testing.TB) (*Enforcer, []hierarchy) {
 	t.Helper()

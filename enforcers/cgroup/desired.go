@@ -63,7 +63,7 @@ func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
 func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource
 	for _, l := range set.Leases {
-		if !validID(l.ID) {
+		if !specs.ValidSessionID(l.ID) {
 			return nil, errors.New("cgroup: lease " + l.ID + ": the id must be 8 lower-case hexadecimal digits")
 		}
 		if specs.Find(set.Sandboxes, l.Sandbox) == nil {
@@ -82,17 +82,4 @@ func wholePages(bytes int64) int64 {
 		return page
 	}
 	return bytes / page * page
-}
-
-// validID tells whether name is a session's id.
-func validID(name string) bool {
-	if len(name) != 8 {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }

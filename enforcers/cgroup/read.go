@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // Read lists the parent group once in each hierarchy, then reads the few
@@ -24,7 +25,7 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 			return nil, fmt.Errorf("cgroup: %w", err)
 		}
 		for _, n := range names {
-			if validID(n) {
+			if specs.ValidSessionID(n) {
 				found[n] = true
 			}
 		}
@@ -45,7 +46,7 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 	}
 	var ids []string
 	for _, a := range addrs {
-		if id := string(a)[len(Name)+1:]; validID(id) {
+		if id := string(a)[len(Name)+1:]; specs.ValidSessionID(id) {
 			ids = append(ids, id)
 		}
 	}

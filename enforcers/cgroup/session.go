@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/specs"
 )
 
 // Enter prepares that the next process started by the calling thread, with
@@ -21,7 +23,7 @@ import (
 // thread itself joins: writing one's own thread to tasks needs no wait for all
 // other CPUs, as moving a process does.
 func (e *Enforcer) Enter(id string, attr *syscall.SysProcAttr) (leave func() error, err error) {
-	if !validID(id) {
+	if !specs.ValidSessionID(id) {
 		return nil, fmt.Errorf("cgroup: %q is not a session's id", id)
 	}
 	hs, err := e.kernel.hierarchies()
@@ -155,7 +157,7 @@ func (e *Enforcer) OOMKilled(id string) (bool, error) {
 }
 
 func (e *Enforcer) session(id string) ([]hierarchy, error) {
-	if !validID(id) {
+	if !specs.ValidSessionID(id) {
 		return nil, fmt.Errorf("cgroup: %q is not a session's id", id)
 	}
 	hs, err := e.kernel.hierarchies()

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aicodesit/cordon/internal/owner"
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // Apply implements [reconciler.Enforcer].
@@ -166,7 +166,7 @@ func (c Chain) asks(set string) bool {
 // network, a refusal of everything; of a shared one, a refusal of the same
 // interface.
 func refuse(c Chain, rule, set string) string {
-	if !slices.Contains(setsOf(rule), strings.TrimPrefix(set, owner.SetPrefix)) {
+	if !slices.Contains(setsOf(rule), strings.TrimPrefix(set, specs.SetPrefix)) {
 		return rule
 	}
 	refusal := "-j DROP"

@@ -53,9 +53,9 @@ const (
 
 // The chains that the built-in ones jump to.
 const (
-	chainInput       = owner.ChainPrefix + "INPUT"
-	chainForward     = owner.ChainPrefix + "FORWARD"
-	chainPostrouting = owner.ChainPrefix + "POSTROUTING"
+	chainInput       = specs.ChainPrefix + "INPUT"
+	chainForward     = specs.ChainPrefix + "FORWARD"
+	chainPostrouting = specs.ChainPrefix + "POSTROUTING"
 )
 
 // Desired implements [reconciler.Enforcer].
@@ -209,7 +209,7 @@ func ipv6(networks []specs.Network) []reconciler.Resource {
 
 func newHook(family, table, builtin string) Hook {
 	h := Hook{Family: family, Table: table, Chain: builtin, Position: 1}
-	h.Rule = `-m comment --comment "` + owner.Mark(string(h.Addr())) + `" -j ` + owner.ChainPrefix + builtin
+	h.Rule = `-m comment --comment "` + owner.Mark(string(h.Addr())) + `" -j ` + specs.ChainPrefix + builtin
 	return h
 }
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aicodesit/cordon/internal/owner"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // fake is a firewall in memory, which takes what iptables-restore takes and
@@ -138,8 +138,8 @@ func (f *fake) valid(chains map[string]*chain, rule string) error {
 		return fmt.Errorf("no chain %s", target(rule))
 	}
 	for _, n := range setsOf(rule) {
-		if f.ipsets[owner.SetPrefix+n] == nil {
-			return fmt.Errorf("no set %s", owner.SetPrefix+n)
+		if f.ipsets[specs.SetPrefix+n] == nil {
+			return fmt.Errorf("no set %s", specs.SetPrefix+n)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // putChain fills a chain. A shared one keeps a network closed for as long as
@@ -70,10 +71,14 @@ func (e *Enforcer) leftOpen(old reconciler.Resource, w Chain) ([]string, error) 
 // "-i c-NET.+", and the names' prefix that it is for; "" if it has none.
 func interfaceOf(rule string) (match, prefix string) {
 	f := strings.Fields(rule)
-	if len(f) < 2 || f[0] != "-i" && f[0] != "-o" || !strings.HasPrefix(f[1], "c-") || !strings.HasSuffix(f[1], ".+") {
+	if len(f) < 2 || f[0] != "-i" && f[0] != "-o" {
 		return "", ""
 	}
-	return f[0] + " " + f[1], strings.TrimSuffix(f[1], "+")
+	prefix, all := strings.CutSuffix(f[1], "+")
+	if _, _, ours := specs.ParseInterface(prefix + "0"); !all || !ours {
+		return "", ""
+	}
+	return f[0] + " " + f[1], prefix
 }
 
 // linkNames are the names of the host's interfaces.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/aicodesit/cordon/internal/owner"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -120,7 +118,7 @@ func (e *Enforcer) addForwarding(ctx context.Context, out []reconciler.Resource)
 
 // resources are the set, if it is one of cordon's, and its members.
 func (s set) resources() []reconciler.Resource {
-	network, ok := strings.CutPrefix(s.name, owner.SetPrefix)
+	network, ok := strings.CutPrefix(s.name, specs.SetPrefix)
 	if !ok || network == "" {
 		return nil
 	}
@@ -158,11 +156,6 @@ func (s set) split(network string) (members []Member, strays []Element) {
 
 // slotOf is the slot that an element admits.
 func slotOf(network string, e Element) (int, bool) {
-	n := specs.Network{Name: network}
-	digits, ok := strings.CutPrefix(e.Interface, n.InterfacePrefix())
-	slot, err := strconv.Atoi(digits)
-	if !ok || err != nil || slot < 0 || n.Interface(slot) != e.Interface || !e.Prefix.IsSingleIP() || e.Flags != 0 {
-		return 0, false
-	}
-	return slot, true
+	of, slot, ok := specs.ParseInterface(e.Interface)
+	return slot, ok && of == network && e.Prefix.IsSingleIP() && e.Flags == 0
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aicodesit/cordon/internal/owner"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -34,7 +33,7 @@ func (c Chain) Addr() reconciler.Addr {
 func (c Chain) Needs() []reconciler.Addr {
 	var needs []reconciler.Addr
 	for _, r := range c.Rules {
-		if to := target(r); strings.HasPrefix(to, owner.ChainPrefix) {
+		if to := target(r); strings.HasPrefix(to, specs.ChainPrefix) {
 			needs = append(needs, Chain{Family: c.Family, Table: c.Table, Name: to}.Addr())
 		}
 		for _, s := range setsOf(r) {
@@ -52,7 +51,7 @@ func setsOf(rule string) []string {
 		if f[i] != "--match-set" {
 			continue
 		}
-		if n, ours := strings.CutPrefix(f[i+1], owner.SetPrefix); ours {
+		if n, ours := strings.CutPrefix(f[i+1], specs.SetPrefix); ours {
 			networks = append(networks, n)
 		}
 	}

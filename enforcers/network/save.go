@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aicodesit/cordon/internal/owner"
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // ruleset is what iptables-save wrote, by table and chain.
@@ -89,7 +89,7 @@ func (r ruleset) resources(family string) []reconciler.Resource {
 	var out []reconciler.Resource
 	for table, chains := range r {
 		for name, c := range chains {
-			if strings.HasPrefix(name, owner.ChainPrefix) {
+			if strings.HasPrefix(name, specs.ChainPrefix) {
 				out = append(out, Chain{Family: family, Table: table, Name: name, Rules: append([]string{}, c.rules...)})
 				continue
 			}
@@ -102,7 +102,7 @@ func (r ruleset) resources(family string) []reconciler.Resource {
 }
 
 // ours tells whether a rule of someone's chain is a hook of cordon's.
-func ours(rule string) bool { return strings.HasPrefix(target(rule), owner.ChainPrefix) }
+func ours(rule string) bool { return strings.HasPrefix(target(rule), specs.ChainPrefix) }
 
 // hookIn is the hook among the rules of a built-in chain: the first rule that
 // is cordon's.

@@ -16,10 +16,6 @@ const Name = "seccomp"
 // Base is the only base there is.
 const Base = "container"
 
-// baseName names the filter that is the base as it is. A block can't have
-// this name.
-const baseName = Base + ".base"
-
 // Options is what an [Enforcer] needs.
 type Options struct {
 	Dir rundir.Dir
@@ -52,7 +48,7 @@ type Resource struct {
 // [specs.Sandbox.Seccomp] needs; "" is the base as it is.
 func Addr(name string) reconciler.Addr {
 	if name == "" {
-		name = baseName
+		name = specs.BaseFilter
 	}
 	return reconciler.NewAddr(Name, name)
 }
@@ -90,7 +86,7 @@ func extra(set specs.Set) []specs.Seccomp {
 	var out []specs.Seccomp
 	for _, s := range set.Sandboxes {
 		name := agent.Filter(s)
-		filter := specs.Seccomp{Name: baseName, Base: Base}
+		filter := specs.Seccomp{Name: specs.BaseFilter, Base: Base}
 		if block := specs.Find(set.Seccomps, s.Seccomp); block != nil {
 			filter = *block
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // Apply implements [reconciler.Enforcer]. To delete a session that runs is to
@@ -20,7 +21,7 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 
 func (e *Enforcer) apply(ctx context.Context, c reconciler.Change) error {
 	id := strings.TrimPrefix(string(c.Addr()), Name+".")
-	if !validID(id) {
+	if !specs.ValidSessionID(id) {
 		return fmt.Errorf("not the address of a session")
 	}
 	now, exists, err := e.kernel.get(id)

@@ -80,7 +80,7 @@ func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
 func (s Session) Needs() []reconciler.Addr {
 	needs := []reconciler.Addr{
 		reconciler.NewAddr("root", s.Sandbox),
-		reconciler.NewAddr("seccomp", cmp.Or(s.seccomp, "container.base")),
+		reconciler.NewAddr("seccomp", cmp.Or(s.seccomp, specs.BaseFilter)),
 		reconciler.NewAddr("cgroup", s.ID),
 	}
 	if s.Slot >= 0 && s.Network != "" {
@@ -102,7 +102,7 @@ func (s Session) Ephemeral() bool { return true }
 func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource
 	for _, l := range set.Leases {
-		if !validID(l.ID) {
+		if !specs.ValidSessionID(l.ID) {
 			return nil, fmt.Errorf("session: lease %q: the id must be 8 lower-case hexadecimal digits", l.ID)
 		}
 		sandbox := specs.Find(set.Sandboxes, l.Sandbox)

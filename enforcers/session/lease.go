@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,11 +37,6 @@ type entry struct {
 	broken error // why lease.json could not be read; the record then has the id alone
 }
 
-// validID tells whether name is a session's id.
-func validID(name string) bool {
-	return len(name) == 8 && strings.Trim(name, "0123456789abcdef") == ""
-}
-
 // decodeRecord reads a lease.json.
 func decodeRecord(b []byte, id string) (record, error) {
 	var r record
@@ -70,7 +64,7 @@ func (s sessions) list() ([]entry, error) {
 	}
 	var out []entry
 	for _, n := range names {
-		if !n.IsDir() || !validID(n.Name()) {
+		if !n.IsDir() || !specs.ValidSessionID(n.Name()) {
 			continue
 		}
 		e, ok, err := s.get(n.Name())

@@ -39,7 +39,7 @@ func (e *Enforcer) Stop(ctx context.Context, id string, order Order) error {
 	if order.Signal != "" && signalNumber(order.Signal) == 0 {
 		return fmt.Errorf("there is no signal %q", order.Signal)
 	}
-	if !validID(id) {
+	if !specs.ValidSessionID(id) {
 		return fmt.Errorf("%q is not the id of a session", id)
 	}
 	now, ok, err := e.kernel.get(id)

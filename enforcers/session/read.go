@@ -54,7 +54,7 @@ func (e *Enforcer) ReadPart(_ context.Context, addrs []reconciler.Addr) ([]recon
 	var out []reconciler.Resource
 	for _, a := range addrs {
 		id := strings.TrimPrefix(string(a), Name+".")
-		if !validID(id) {
+		if !specs.ValidSessionID(id) {
 			continue
 		}
 		s, ok, err := e.kernel.get(id)

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -286,15 +284,13 @@ func (s *running) remains(set specs.Set, r record) ([]reconciler.Addr, error) {
 	if !slices.Contains(taken, r.Slot) {
 		out = append(out, memberAddr(r.Network, r.Slot))
 	}
-	names, err := os.ReadDir(filepath.Dir(s.RunDir.Netns(r.Network, 0)))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	pins, err := s.RunDir.Pins()
+	if err != nil {
 		return nil, err
 	}
-	for _, f := range names {
-		digits, ok := strings.CutPrefix(f.Name(), r.Network+".")
-		n, err := strconv.Atoi(digits)
-		if ok && err == nil && !slices.Contains(desired, n) {
-			out = append(out, reconciler.NewAddr("slot", r.Network, strconv.Itoa(n)))
+	for _, p := range pins {
+		if p.Network == r.Network && !slices.Contains(desired, p.Slot) {
+			out = append(out, reconciler.NewAddr("slot", p.Network, strconv.Itoa(p.Slot)))
 		}
 	}
 	return out, nil

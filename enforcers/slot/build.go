@@ -14,8 +14,8 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
-func (k linux) build(_ context.Context, s Slot) error {
-	unlock, err := k.holdPins()
+func (k linux) build(ctx context.Context, s Slot) error {
+	unlock, err := k.holdPins(ctx)
 	if err != nil {
 		return err
 	}

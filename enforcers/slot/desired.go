@@ -59,7 +59,7 @@ func (s Slot) Needs() []reconciler.Addr {
 		}
 	}
 	for _, family := range []string{"ipv4", "ipv6"} {
-		add("chain", family, "filter", owner.ChainPrefix+"INPUT", owner.ChainPrefix+"FORWARD")
+		add("chain", family, "filter", specs.ChainPrefix+"INPUT", specs.ChainPrefix+"FORWARD")
 		add("hook", family, "filter", "INPUT", "FORWARD")
 	}
 	add("chain", "ipv4", "filter", n.Chain("IN"))
@@ -67,7 +67,7 @@ func (s Slot) Needs() []reconciler.Addr {
 		return needs
 	}
 	add("chain", "ipv4", "filter", n.Chain("FWD"))
-	add("chain", "ipv4", "nat", owner.ChainPrefix+"POSTROUTING", n.Chain("NAT"))
+	add("chain", "ipv4", "nat", specs.ChainPrefix+"POSTROUTING", n.Chain("NAT"))
 	add("hook", "ipv4", "nat", "POSTROUTING")
 	return append(needs, reconciler.NewAddr("network", "forwarding"))
 }

@@ -43,18 +43,20 @@ func (f *fake) links(context.Context) ([]link, error) {
 
 func (f *fake) link(_ context.Context, name string) (*link, error) { return f.ends[name], nil }
 
-func (f *fake) pins(context.Context) ([]string, error) {
-	var out []string
+func (f *fake) pins(context.Context) ([]key, error) {
+	var out []key
 	for name := range f.spaces {
-		out = append(out, name)
+		if k, ok := parseKey(name); ok {
+			out = append(out, k)
+		}
 	}
 	return out, nil
 }
 
-func (f *fake) insides(_ context.Context, pins []string) ([]inside, error) {
-	out := make([]inside, len(pins))
-	for i, p := range pins {
-		if s, ok := f.spaces[p]; ok {
+func (f *fake) insides(_ context.Context, keys []key) ([]inside, error) {
+	out := make([]inside, len(keys))
+	for i, k := range keys {
+		if s, ok := f.spaces[specs.SlotName(k.network, k.number)]; ok {
 			out[i] = s.dump()
 		}
 	}
@@ -111,13 +113,13 @@ func (f *fake) build(_ context.Context, s Slot) error {
 	if s.Egress == specs.EgressInternet {
 		in.routes = append(in.routes, route{inner, netip.PrefixFrom(none, 0), s.Host.Addr()})
 	}
-	f.spaces[key{s.Network, s.Number}.pin()] = in
+	f.spaces[specs.SlotName(s.Network, s.Number)] = in
 	return nil
 }
 
 func (f *fake) drop(s Slot) {
 	for name, l := range f.ends {
-		if l.alias == s.mark() || name == s.link && f.spaces[key{s.Network, s.Number}.pin()] != nil {
+		if l.alias == s.mark() || name == s.link && f.spaces[specs.SlotName(s.Network, s.Number)] != nil {
 			delete(f.ends, name)
 		}
 	}
@@ -125,7 +127,7 @@ func (f *fake) drop(s Slot) {
 
 func (f *fake) remove(_ context.Context, s Slot) error {
 	f.drop(s)
-	delete(f.spaces, key{s.Network, s.Number}.pin())
+	delete(f.spaces, specs.SlotName(s.Network, s.Number))
 	return nil
 }
 
@@ -209,18 +211,18 @@ func (b blind) links(ctx context.Context) ([]link, error) {
 	return b.fake.links(ctx)
 }
 
-func (b blind) pins(ctx context.Context) ([]string, error) {
+func (b blind) pins(ctx context.Context) ([]key, error) {
 	if b.what == "pins" {
 		return nil, errBlind
 	}
 	return b.fake.pins(ctx)
 }
 
-func (b blind) insides(ctx context.Context, pins []string) ([]inside, error) {
+func (b blind) insides(ctx context.Context, keys []key) ([]inside, error) {
 	if b.what == "insides" {
 		return nil, errBlind
 	}
-	return b.fake.insides(ctx, pins)
+	return b.fake.insides(ctx, keys)
 }
 
 // A Read that could not see everything is an error, never a shorter list.

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/rundir"
+	"github.com/aicodesit/cordon/specs"
 )
 
-// kernel is what this package wants of the host. Names of pins are
-// NETWORK.NUMBER.
+// kernel is what this package wants of the host.
 type kernel interface {
 	// links are the host's links that bear a mark of ours or a name as slots
 	// have, of one dump of links and one of addresses.
 	links(context.Context) ([]link, error)
 	// link is one of them, without a dump; nil when there is none.
 	link(ctx context.Context, name string) (*link, error)
-	// pins are the names of all pins, dead ones included.
-	pins(context.Context) ([]string, error)
-	// insides looks into the namespaces, in the order of pins.
-	insides(ctx context.Context, pins []string) ([]inside, error)
+	// pins are all slots that have a pin, a dead one included.
+	pins(context.Context) ([]key, error)
+	// insides looks into the namespaces, in the order of keys.
+	insides(ctx context.Context, keys []key) ([]inside, error)
 	// build makes the slot, or makes it again.
 	build(context.Context, Slot) error
 	// remove removes what there is of the slot.
@@ -93,9 +93,8 @@ func (k linux) links(ctx context.Context) ([]link, error) {
 
 // named tells whether a slot's host end could have that name.
 func named(name string) bool {
-	rest, ok := strings.CutPrefix(name, "c-")
-	_, is := parseKey(rest)
-	return ok && is
+	_, _, ok := specs.ParseInterface(name)
+	return ok
 }
 
 func (k linux) link(ctx context.Context, name string) (*link, error) {
@@ -127,14 +126,14 @@ func (s sysctl) write(iface string) error {
 	return err
 }
 
-func (k linux) insides(ctx context.Context, pins []string) ([]inside, error) {
-	out := make([]inside, len(pins))
-	err := parallel(len(pins), func(i int) error {
+func (k linux) insides(ctx context.Context, keys []key) ([]inside, error) {
+	out := make([]inside, len(keys))
+	err := parallel(len(keys), func(i int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var err error
-		out[i], err = look(filepath.Join(k.pinDir(), pins[i]))
+		out[i], err = look(k.dir.Netns(keys[i].network, keys[i].number))
 		return err
 	})
 	return out, err

@@ -9,23 +9,19 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/rundir"
 )
 
 func (k linux) pinDir() string { return filepath.Dir(k.dir.Netns("n", 0)) }
 
-func (k linux) pins(context.Context) ([]string, error) {
-	entries, err := os.ReadDir(k.pinDir())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+func (k linux) pins(context.Context) ([]key, error) {
+	pins, err := k.dir.Pins()
+	keys := make([]key, len(pins))
+	for i, p := range pins {
+		keys[i] = key{p.Network, p.Slot}
 	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, nil
+	return keys, err
 }
 
 // openPin opens a pin and tells whether a namespace is mounted on it. The file
@@ -91,7 +87,7 @@ func unpin(path string) error {
 // holdPins makes the directory of pins a mount of its own that is shared with
 // other mount namespaces, as iproute2 does with /run/netns: a pin in a private
 // copy would keep a removed namespace alive. The directory stays until unlock.
-func (k linux) holdPins() (unlock func(), err error) {
+func (k linux) holdPins(ctx context.Context) (unlock func(), err error) {
 	for range attempts {
 		dir, err := k.dir.Make(filepath.Base(k.pinDir()))
 		if err != nil {
@@ -101,9 +97,8 @@ func (k linux) holdPins() (unlock func(), err error) {
 		if err != nil {
 			continue
 		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", dir, err)
+		if err := rundir.Flock(ctx, f, unix.LOCK_SH, nil); err != nil {
+			return nil, errors.Join(err, f.Close())
 		}
 		if err := share(dir); err == nil {
 			return func() { _ = f.Close() }, nil

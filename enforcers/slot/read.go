@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/aicodesit/cordon/internal/owner"
@@ -19,14 +18,10 @@ type key struct {
 	number  int
 }
 
-func (k key) pin() string { return k.network + "." + strconv.Itoa(k.number) }
-
-// parseKey reads "NETWORK.NUMBER".
+// parseKey reads what [specs.SlotName] writes.
 func parseKey(s string) (key, bool) {
-	network, number, ok := strings.Cut(s, ".")
-	n, err := strconv.Atoi(number)
-	k := key{network, n}
-	return k, ok && err == nil && n >= 0 && network != "" && k.pin() == s
+	network, number, ok := specs.ParseSlot(s)
+	return key{network, number}, ok
 }
 
 // Read implements [reconciler.Enforcer].
@@ -54,11 +49,7 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 		}
 		keys = append(keys, k)
 	}
-	for _, p := range pins {
-		if k, ok := parseKey(p); ok {
-			keys = append(keys, k)
-		}
-	}
+	keys = append(keys, pins...)
 	return e.assemble(ctx, keys, func(k key, name string) *link {
 		if l := byMark[k]; l != nil {
 			return l
@@ -99,11 +90,7 @@ func (e *Enforcer) assemble(ctx context.Context, keys []key, host func(key, stri
 		return a.number - b.number
 	})
 	keys = slices.Compact(keys)
-	pins := make([]string, len(keys))
-	for i, k := range keys {
-		pins[i] = k.pin()
-	}
-	insides, err := e.kernel.insides(ctx, pins)
+	insides, err := e.kernel.insides(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)
 	}

@@ -92,7 +92,7 @@ func Filter(s specs.Sandbox) string {
 	if !Nests(s) {
 		return s.Seccomp
 	}
-	return cmp.Or(s.Seccomp, "container.base") + ".nested" // no block has a dot in its name
+	return cmp.Or(s.Seccomp, specs.BaseFilter) + ".nested" // no block has a dot in its name
 }
 
 // proxyNames are variables by which programs are told to go through a proxy.

@@ -1,17 +1,13 @@
 // Package owner is cordon's mark: how a thing on the host or in a database
 // shows that cordon made it and may change or remove it. Names that begin
 // with a prefix are marks only in namespaces that cordon has for itself
-// (chains CORDON-…, sets cordon-…); everywhere else the mark is on the thing.
+// (specs.ChainPrefix, specs.SetPrefix); everywhere else the mark is on the thing.
 package owner
 
 import "strings"
 
-// The marks.
-const (
-	ChainPrefix = "CORDON-" // iptables chains
-	SetPrefix   = "cordon-" // ipsets
-	mark        = "cordon:" // ifalias of links, comments of rules and database objects
-)
+// mark begins ifaliases of links, comments of rules and of database objects.
+const mark = "cordon:"
 
 // Mark returns the text that stands on a thing of the given address.
 func Mark(addr string) string { return mark + addr }

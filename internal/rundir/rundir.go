@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/specs"
 )
 
 // Dir is a run directory, /run/cordon by default.
@@ -20,7 +22,34 @@ type Dir string
 
 // Netns is where the network namespace of a slot is pinned.
 func (d Dir) Netns(network string, slot int) string {
-	return filepath.Join(string(d), "netns", network+"."+strconv.Itoa(slot))
+	return filepath.Join(d.netns(), specs.SlotName(network, slot))
+}
+
+func (d Dir) netns() string { return filepath.Join(string(d), "netns") }
+
+// Pin is a slot whose network namespace is pinned.
+type Pin struct {
+	Network string
+	Slot    int
+}
+
+// Pins are the slots that [Dir.Netns] has a file for, sorted by name, whether
+// a namespace is on it or not; none without a run directory.
+func (d Dir) Pins() ([]Pin, error) {
+	entries, err := os.ReadDir(d.netns())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var pins []Pin
+	for _, e := range entries {
+		if network, slot, ok := specs.ParseSlot(e.Name()); ok {
+			pins = append(pins, Pin{Network: network, Slot: slot})
+		}
+	}
+	return pins, nil
 }
 
 // Root is where the mount tree of a sandbox is.
@@ -30,7 +59,7 @@ func (d Dir) Root(sandbox string) string { return filepath.Join(string(d), "root
 // as it is.
 func (d Dir) Seccomp(name string) string {
 	if name == "" {
-		name = "container" + ".base" // a dot can't occur in a block's name
+		name = specs.BaseFilter
 	}
 	return filepath.Join(string(d), "seccomp", name+".bpf")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -72,6 +73,25 @@ func TestMakeRefusesWhatOthersCanWrite(t *testing.T) {
 	path, err := Dir(dir).Make("sessions", "x")
 	if err != nil || path != filepath.Join(dir, "sessions", "x") {
 		t.Errorf("got %s, %v", path, err)
+	}
+}
+
+func TestPins(t *testing.T) {
+	d := Dir(filepath.Join(t.TempDir(), "run"))
+	if pins, err := d.Pins(); err != nil || len(pins) > 0 {
+		t.Errorf("without a directory: %v, %v", pins, err)
+	}
+	if _, err := d.Make("netns"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{d.Netns("llm", 0), d.Netns("llm-2", 4711), d.Netns("llm", 7) + ".new", filepath.Join(string(d), "netns", "x")} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pins, err := d.Pins()
+	if want := []Pin{{"llm-2", 4711}, {"llm", 0}}; err != nil || !slices.Equal(pins, want) {
+		t.Errorf("got %v, %v, want %v", pins, err, want)
 	}
 }
 
