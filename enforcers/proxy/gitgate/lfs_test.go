@@ -120,6 +120,31 @@ func TestLFSOfAShortName(t *testing.T) {
 	}
 }
 
+// A host that answers a transfer with something else is not repeated, and what
+// is no longer declared is over at once.
+func TestRefusedTransfers(t *testing.T) {
+	r := newRig(t)
+	up := r.action("upload", "upload")
+	for status, want := range map[int]int{302: http.StatusBadGateway, 401: http.StatusForbidden, 404: http.StatusNotFound, 500: http.StatusBadGateway} {
+		r.host.Instead = func(w http.ResponseWriter, req *http.Request) bool {
+			w.Header().Set("Location", r.up.URL+"/elsewhere?"+req.Header.Get("Authorization"))
+			w.WriteHeader(status)
+			fmt.Fprint(w, "you are ", req.Header.Get("Authorization"))
+			return true
+		}
+		got, body := r.do("PUT", up, "abc")
+		if got != want || !strings.Contains(body, `"message":"cordon: the host of the repository`) {
+			t.Errorf("%d became %d %s", status, got, body)
+		}
+	}
+	r.host.Instead = nil
+	r.gate.Projects = []specs.Project{{Name: "shop", Git: &specs.Git{Remote: r.gate.Projects[0].Git.Remote, Credential: "gitea"}}}
+	before := len(r.host.Requests())
+	if status, _ := r.do("PUT", up, "abc"); status != http.StatusForbidden || len(r.host.Requests()) > before {
+		t.Errorf("without push: %d", status)
+	}
+}
+
 // What a batch holds besides what is needed does not go on, and what the host
 // answers must be about what was asked for.
 func TestBatchIsMadeAnew(t *testing.T) {
