@@ -48,7 +48,7 @@ func TestLFS(t *testing.T) {
 const someOID = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // of "abc"
 
 func batchOf(operation string) string {
-	return fmt.Sprintf(`{"operation":%q,"transfers":["ssh","multipart-basic"],"objects":[{"oid":%q,"size":3,"authenticated":true}]}`, operation, someOID)
+	return fmt.Sprintf(`{"operation":%q,"transfers":["ssh","multipart-basic"],"objects":[{"oid":%q,"size":3,"actions":{"upload":{"href":"x"}}}]}`, operation, someOID)
 }
 
 // action asks for a batch and returns the path of an action in the answer.
