@@ -124,13 +124,14 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	defer p.close()
 	s.set = set
 	starting, stop := s.signals.interrupts(ctx)
-	proc, err := s.start(starting, p)
+	proc, err := s.start(starting, p, stop)
 	stop()
-	if why := context.Cause(starting); why != nil {
-		if proc != nil {
-			err = proc.Kill()
-		}
-		return Failed, errors.Join(why, err)
+	if why := context.Cause(starting); err != nil && why != nil && !errors.Is(err, why) {
+		err = errors.Join(why, err)
+	}
+	var stopped *stoppedError
+	if errors.As(err, &stopped) {
+		return Failed, err
 	}
 	if err != nil {
 		return Failed, fmt.Errorf("%s: %w", Addr(s.id), err)

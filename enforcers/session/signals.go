@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,7 +47,7 @@ func listen() *signals {
 func (s *signals) close() { signal.Stop(s.got) }
 
 // interrupts returns a context that ends when this process is asked to end,
-// until stop is called.
+// until stop is called, once or more often.
 func (s *signals) interrupts(ctx context.Context) (interrupted context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -63,7 +64,7 @@ func (s *signals) interrupts(ctx context.Context) (interrupted context.Context, 
 			}
 		}
 	}()
-	return ctx, func() { close(quit); <-done }
+	return ctx, sync.OnceFunc(func() { close(quit); <-done })
 }
 
 // forward hands signals to the command until done is closed. When this

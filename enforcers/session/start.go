@@ -20,9 +20,10 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
-// start makes all that the session needs and lets its command run. The lease
+// start makes all that the session needs and lets its command run. begin is
+// called right before: signals are the command's from then on. The lease
 // stands even when it fails; [running.finish] ends it.
-func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
+func (s *running) start(ctx context.Context, p *plan, begin func()) (*bwrap.Process, error) {
 	dead, err := s.allocate(ctx, p)
 	if err != nil {
 		return nil, err
@@ -55,6 +56,10 @@ func (s *running) start(ctx context.Context, p *plan) (*bwrap.Process, error) {
 	}
 	s.checkProxy(ctx, p)
 	err = proc.Lookup()
+	begin()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err == nil {
 		err = proc.Release()
 	}
