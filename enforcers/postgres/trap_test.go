@@ -103,21 +103,17 @@ func TestNeverInFrontOfTheApplication(t *testing.T) {
 	}()
 	reader := pgtest.Connect(t, w.url)
 	waitFor(t, w, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = 'queue_user')`)
-	var slowest time.Duration
-	for range 200 {
-		start := time.Now()
-		if _, err := reader.Exec(t.Context(), "SET lock_timeout = '5s'; SELECT * FROM queue.t", pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := reader.Exec(t.Context(), "SET lock_timeout = '20ms'"); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); time.Since(start) < time.Second; {
+		if _, err := reader.Exec(t.Context(), "SELECT * FROM queue.t"); err != nil { // one who waits behind cordon
 			t.Fatal(err)
-		}
-		slowest = max(slowest, time.Since(start))
-		var waiting int
-		if err := reader.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'").Scan(&waiting); err != nil || waiting > 0 {
-			t.Fatalf("%d wait for a table; %v", waiting, err)
 		}
 	}
 	_ = tx.Rollback(t.Context())
 	if err := <-done; err != nil {
-		t.Errorf("%v (slowest query %s)", err, slowest)
+		t.Error(err)
 	}
 	w.apply(project("queue", "user_id"))
 }
