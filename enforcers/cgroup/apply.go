@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
-	"github.com/aicodesit/cordon/specs"
 )
 
 // Apply makes, changes or ends a session's group.
@@ -20,8 +19,8 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Addr(), err)
 	}
-	id := strings.TrimPrefix(string(c.Addr()), Name+".")
-	if !specs.ValidSessionID(id) {
+	id, ok := idOf(c.Addr())
+	if !ok {
 		return fmt.Errorf("%s: not the address of a session", c.Addr())
 	}
 	if c.After == nil {

@@ -342,3 +342,17 @@ func TestApplyRefusesRecords(t *testing.T) {
 		t.Errorf("made: %s", f)
 	}
 }
+
+// What is no session's address is of nothing.
+func TestReadPartOfOtherAddresses(t *testing.T) {
+	f := newFake(hierarchy{path: "/v2", v2: true})
+	e := newEnforcer(Options{}, f)
+	if err := e.Apply(context.Background(), reconciler.Change{After: Group{ID: "00000001"}}); err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[reconciler.Addr]int{"cgroup.00000001": 1, "cgroup.00000002": 0, "cgroup": 0, "": 0, "c": 0, "x.00000001": 0, "cgroup.00000001.x": 0} {
+		if part, err := e.ReadPart(context.Background(), []reconciler.Addr{addr}); err != nil || len(part) != want {
+			t.Errorf("%q: %v, %v", addr, part, err)
+		}
+	}
+}

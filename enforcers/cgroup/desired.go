@@ -58,6 +58,15 @@ func (g Group) Ephemeral() bool { return true }
 // Addr is the address of a session's group.
 func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
 
+// idOf is the inverse of [Addr].
+func idOf(a reconciler.Addr) (id string, ok bool) {
+	parts := a.Parts()
+	if len(parts) != 2 || parts[0] != Name {
+		return "", false
+	}
+	return parts[1], specs.ValidSessionID(parts[1])
+}
+
 // Desired is one group for each lease. A lease whose sandbox is not declared
 // any more has none: the session is ended.
 func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {

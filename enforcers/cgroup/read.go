@@ -46,7 +46,7 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 	}
 	var ids []string
 	for _, a := range addrs {
-		if id := string(a)[len(Name)+1:]; specs.ValidSessionID(id) {
+		if id, ok := idOf(a); ok {
 			ids = append(ids, id)
 		}
 	}

@@ -271,26 +271,6 @@ func TestForwardingComesBack(t *testing.T) {
 	}
 }
 
-func TestReadPartIsRead(t *testing.T) {
-	kerneltest.Host(t)
-	use(t, nft)
-	e := real()
-	apply(t, e, sets()[0])
-	t.Cleanup(func() { apply(t, e, specs.Set{}) })
-	all, err := e.Read(context.Background())
-	must(t, err)
-	for _, r := range all {
-		part, err := e.ReadPart(context.Background(), []reconciler.Addr{r.Addr(), "network.member.llm.60"})
-		must(t, err)
-		if diff := cmp.Diff(dump(t, []reconciler.Resource{r}), dump(t, part)); diff != "" {
-			t.Errorf("%s (-whole +part):\n%s", r.Addr(), diff)
-		}
-	}
-	if _, err := e.ReadPart(context.Background(), []reconciler.Addr{"network.other.x"}); err == nil {
-		t.Error("an address that is none is accepted")
-	}
-}
-
 // A session's start takes the rules as last read only while the kernel says
 // that nobody has changed one since, by whatever program.
 func TestKnownRulesAreCurrent(t *testing.T) {

@@ -218,6 +218,23 @@ func kindOf(a reconciler.Addr) string {
 	return parts[1]
 }
 
+// Sets that others named like ours have names that addresses quote.
+func TestReadPartOfAQuotedName(t *testing.T) {
+	f := newFake()
+	f.ipsets["cordon-a.b"] = &set{name: "cordon-a.b", kind: setType, family: setFamily}
+	e := &Enforcer{kernel: f, families: families(false), links: noLinks}
+	part, err := e.ReadPart(context.Background(), []reconciler.Addr{Set{Network: "a.b"}.Addr()})
+	must(t, err)
+	if len(part) != 1 {
+		t.Errorf("found %v", part)
+	}
+	for _, a := range []reconciler.Addr{"network", "network.other.x", "network.set", "network.set.a.b", "network.chain.ipv4"} {
+		if _, err := e.ReadPart(context.Background(), []reconciler.Addr{a}); err == nil {
+			t.Errorf("%s is an address", a)
+		}
+	}
+}
+
 // A member needs hooks of both families, also where the kernel has no IPv6 and
 // ip6tables would fail.
 func TestReadPartLeavesOutAFamilyThatIsNotThere(t *testing.T) {

@@ -31,15 +31,15 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 	var families, networks []string
 	forwarding := false
 	for _, a := range addrs {
-		parts := strings.Split(string(a), ".")
+		parts := a.Parts()
 		switch {
-		case len(parts) > 2 && (parts[1] == "chain" || parts[1] == "hook"):
+		case len(parts) == 5 && (parts[1] == "chain" || parts[1] == "hook"):
 			if slices.Contains(e.families, parts[2]) { // there is nothing of a family that the kernel lacks
 				families = append(families, parts[2])
 			}
-		case len(parts) > 2 && (parts[1] == "set" || parts[1] == "member"):
+		case len(parts) == 3 && parts[1] == "set", len(parts) == 4 && parts[1] == "member":
 			networks = append(networks, parts[2])
-		case string(a) == string(Forwarding{}.Addr()):
+		case a == Forwarding{}.Addr():
 			forwarding = true
 		default:
 			return nil, fmt.Errorf("%s: not an address of %s", a, Name)

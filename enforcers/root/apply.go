@@ -173,7 +173,11 @@ func (e *Enforcer) warn(r Resource, p plan) {
 // remove takes away the tree, its manifest and what a killed build left; with
 // the last tree the anchor goes too.
 func (e *Enforcer) remove(addr reconciler.Addr) error {
-	at := e.paths(sandboxOf(addr))
+	sandbox, err := sandboxOf(addr)
+	if err != nil {
+		return err
+	}
+	at := e.paths(sandbox)
 	for _, p := range []string{at.root, at.stage} {
 		if err := clearPath(p); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -26,18 +25,22 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
 	wanted := make(map[string]bool, len(addrs))
 	for _, a := range addrs {
-		wanted[sandboxOf(a)] = true
+		sandbox, err := sandboxOf(a)
+		if err != nil {
+			return nil, err
+		}
+		wanted[sandbox] = true
 	}
 	return e.read(ctx, wanted)
 }
 
 // sandboxOf is the inverse of [Resource.Addr].
-func sandboxOf(a reconciler.Addr) string {
-	name := strings.TrimPrefix(string(a), Name+".")
-	if s, err := strconv.Unquote(name); err == nil {
-		return s
+func sandboxOf(a reconciler.Addr) (string, error) {
+	parts := a.Parts()
+	if len(parts) != 2 || parts[0] != Name {
+		return "", fmt.Errorf("%s: not the address of a tree", a)
 	}
-	return name
+	return parts[1], nil
 }
 
 func (e *Enforcer) read(ctx context.Context, wanted map[string]bool) ([]reconciler.Resource, error) {

@@ -280,6 +280,9 @@ func TestProgramsRun(t *testing.T) {
 	// No write, not even by root outside of any user namespace.
 	for _, p := range []string{"/x", "/usr/bin/x", "/usr/lib/node_modules/npm/x", "/etc/passwd", "/usr/bin/git"} {
 		f, err := os.OpenFile(tree+p, os.O_WRONLY|os.O_CREATE, 0o600)
+		if errors.Is(err, unix.ETXTBSY) { // it runs elsewhere on this host
+			err = unix.Access(tree+p, unix.W_OK)
+		}
 		if !errors.Is(err, unix.EROFS) {
 			_ = f.Close()
 			t.Errorf("%s can be written to: %v", p, err)

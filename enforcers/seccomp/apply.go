@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
@@ -45,7 +44,7 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	}
 	var err error
 	if c.After == nil {
-		err = e.remove(nameOf(c.Addr()))
+		err = e.remove(c.Addr())
 	} else {
 		err = e.write(c.After)
 	}
@@ -106,7 +105,11 @@ func replace(tmp, path string, content []byte) error {
 	return os.Rename(tmp, path)
 }
 
-func (e *Enforcer) remove(name string) error {
+func (e *Enforcer) remove(addr reconciler.Addr) error {
+	name, err := nameOf(addr)
+	if err != nil {
+		return err
+	}
 	f := e.files(name)
 	for _, p := range []string{f.filter, f.record, f.newFilter, f.newRecord} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -121,10 +124,10 @@ func (e *Enforcer) remove(name string) error {
 }
 
 // nameOf is the inverse of [Addr].
-func nameOf(a reconciler.Addr) string {
-	name := strings.TrimPrefix(string(a), Name+".")
-	if s, err := strconv.Unquote(name); err == nil {
-		return s
+func nameOf(a reconciler.Addr) (string, error) {
+	parts := a.Parts()
+	if len(parts) != 2 || parts[0] != Name {
+		return "", fmt.Errorf("%s: not the address of a filter", a)
 	}
-	return name
+	return parts[1], nil
 }

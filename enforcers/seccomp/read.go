@@ -43,7 +43,11 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 	}
 	names := map[string]bool{}
 	for _, a := range addrs {
-		names[nameOf(a)] = true
+		name, err := nameOf(a)
+		if err != nil {
+			return nil, err
+		}
+		names[name] = true
 	}
 	return e.readNames(names)
 }

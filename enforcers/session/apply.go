@@ -3,10 +3,8 @@ package session
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
-	"github.com/aicodesit/cordon/specs"
 )
 
 // Apply implements [reconciler.Enforcer]. To delete a session that runs is to
@@ -20,8 +18,8 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 }
 
 func (e *Enforcer) apply(ctx context.Context, c reconciler.Change) error {
-	id := strings.TrimPrefix(string(c.Addr()), Name+".")
-	if !specs.ValidSessionID(id) {
+	id, ok := idOf(c.Addr())
+	if !ok {
 		return fmt.Errorf("not the address of a session")
 	}
 	now, exists, err := e.kernel.get(id)

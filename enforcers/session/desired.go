@@ -76,6 +76,15 @@ func (s Session) Addr() reconciler.Addr { return Addr(s.ID) }
 // Addr is the address of a session.
 func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
 
+// idOf is the inverse of [Addr].
+func idOf(a reconciler.Addr) (id string, ok bool) {
+	parts := a.Parts()
+	if len(parts) != 2 || parts[0] != Name {
+		return "", false
+	}
+	return parts[1], specs.ValidSessionID(parts[1])
+}
+
 // Needs implements [reconciler.Resource].
 func (s Session) Needs() []reconciler.Addr {
 	needs := []reconciler.Addr{

@@ -53,8 +53,8 @@ func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
 func (e *Enforcer) ReadPart(_ context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource
 	for _, a := range addrs {
-		id := strings.TrimPrefix(string(a), Name+".")
-		if !specs.ValidSessionID(id) {
+		id, ok := idOf(a)
+		if !ok {
 			continue
 		}
 		s, ok, err := e.kernel.get(id)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -46,8 +47,8 @@ func (f *fake) link(_ context.Context, name string) (*link, error) { return f.en
 func (f *fake) pins(context.Context) ([]key, error) {
 	var out []key
 	for name := range f.spaces {
-		if k, ok := parseKey(name); ok {
-			out = append(out, k)
+		if network, number, ok := specs.ParseSlot(name); ok {
+			out = append(out, key{network, number})
 		}
 	}
 	return out, nil
@@ -131,13 +132,13 @@ func (f *fake) remove(_ context.Context, s Slot) error {
 	return nil
 }
 
-func TestParseKey(t *testing.T) {
-	for text, want := range map[string]bool{
-		"llm.0": true, "llm-only.12": true, "llm": false, "llm.": false, ".3": false,
-		"llm.03": false, "llm.-1": false, "llm.3.4": false, "llm.3x": false,
+func TestKeyOf(t *testing.T) {
+	for text, want := range map[reconciler.Addr]bool{
+		"slot.llm.0": true, "slot.llm-only.12": true, "slot.llm": false, "slot.llm.": false, "slot..3": false, "slot": false, "": false,
+		"slot.llm.03": false, "slot.llm.-1": false, "slot.llm.3.4": false, "slot.llm.3x": false, "network.llm.3": false, `slot."a.b".3`: false,
 	} {
-		if _, ok := parseKey(text); ok != want {
-			t.Errorf("parseKey(%q) = %v, want %v", text, ok, want)
+		if k, ok := keyOf(text); ok != want || ok && Addr(k.network, k.number) != text {
+			t.Errorf("%q is %v, %v, want %v", text, k, ok, want)
 		}
 	}
 }

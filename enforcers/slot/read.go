@@ -18,9 +18,13 @@ type key struct {
 	number  int
 }
 
-// parseKey reads what [specs.SlotName] writes.
-func parseKey(s string) (key, bool) {
-	network, number, ok := specs.ParseSlot(s)
+// keyOf is the inverse of [Addr].
+func keyOf(a reconciler.Addr) (key, bool) {
+	parts := a.Parts()
+	if len(parts) != 3 || parts[0] != Name {
+		return key{}, false
+	}
+	network, number, ok := specs.ParseSlot(parts[1] + "." + parts[2])
 	return key{network, number}, ok
 }
 
@@ -64,8 +68,7 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 	var keys []key
 	links := map[string]*link{}
 	for _, a := range addrs {
-		rest, _ := strings.CutPrefix(string(a), Name+".")
-		k, ok := parseKey(rest)
+		k, ok := keyOf(a)
 		if !ok {
 			return nil, fmt.Errorf("%s: not the address of a slot", a)
 		}
@@ -190,11 +193,7 @@ func (l link) key() (key, bool) {
 	if !ok {
 		return key{}, false
 	}
-	rest, ok := strings.CutPrefix(addr, Name+".")
-	if !ok {
-		return key{}, false
-	}
-	return parseKey(rest)
+	return keyOf(reconciler.Addr(addr))
 }
 
 var errText = errors.New("unexpected text")

@@ -420,26 +420,6 @@ func threadsElsewhere(t *testing.T, home string) []string {
 	})
 }
 
-func TestReadPartIsRead(t *testing.T) {
-	kerneltest.Host(t)
-	e, _ := real()
-	n := sets()[0].Networks[0]
-	for i := range 3 {
-		must(t, create(t, e, n, i))
-	}
-	must(t, netlink.AddrAdd(byName(t, "c-llm.1"), parse(t, "192.0.2.1/32")))
-	all, err := e.Read(context.Background())
-	must(t, err)
-	part, err := e.ReadPart(context.Background(), []reconciler.Addr{Addr("llm", 1), Addr("llm", 9)})
-	must(t, err)
-	if len(part) != 1 || fmt.Sprint(part[0]) != fmt.Sprint(all[1]) {
-		t.Errorf("part %v, whole %v", part, all)
-	}
-	if d := part[0].(Slot).Drift; len(d) != 1 {
-		t.Errorf("drift %q", d)
-	}
-}
-
 func TestExamine(t *testing.T) {
 	kerneltest.Host(t)
 	const all = "/proc/sys/net/ipv4/conf/all/rp_filter"

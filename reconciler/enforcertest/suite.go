@@ -6,7 +6,9 @@ package enforcertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -112,6 +114,38 @@ func (h Harness) converged(t *testing.T, set specs.Set) {
 		if res.Addr().Enforcer() != h.Name {
 			t.Errorf("%s: the address does not begin with %q", res.Addr(), h.Name)
 		}
+	}
+	h.partly(t, p.Live)
+}
+
+// partly checks that what is live is the same when it is read by addresses:
+// those of all that is desired in any of the sets, too.
+func (h Harness) partly(t *testing.T, live []reconciler.Resource) {
+	t.Helper()
+	e := h.New(t)
+	reader, ok := e.(reconciler.PartReader)
+	if !ok {
+		return
+	}
+	seen := map[reconciler.Addr]bool{}
+	for _, r := range live {
+		seen[r.Addr()] = true
+	}
+	for _, set := range h.Sets {
+		desired, err := e.Desired(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range desired {
+			seen[r.Addr()] = true
+		}
+	}
+	part, err := reader.ReadPart(context.Background(), slices.Collect(maps.Keys(seen)))
+	if err != nil {
+		t.Fatalf("read in part: %v", err)
+	}
+	if diff := cmp.Diff(forms(t, live), forms(t, part)); diff != "" {
+		t.Errorf("read in part it is not what it is as a whole (-whole +part):\n%s", diff)
 	}
 }
 
