@@ -147,12 +147,19 @@ func (m *manifest) survey(dir string, at paths) (int, error) {
 		return 0, err
 	}
 	stage := filepath.Join(dir, filepath.Base(at.stage))
+	mounted := map[string]bool{}
 	for _, i := range mounts {
 		if within(i.Mountpoint, stage) {
-			m.Mounts = append(m.Mounts, strings.TrimPrefix(i.Mountpoint, stage))
+			name := strings.TrimPrefix(i.Mountpoint, stage)
+			m.Mounts = append(m.Mounts, mountOf(name, i))
+			mounted[name] = true
 		}
 	}
-	slices.Sort(m.Mounts)
+	slices.SortFunc(m.Mounts, func(a, b mount) int { return strings.Compare(a.Path, b.Path) })
+	m.Entries, err = entriesOf(stage, func(name string) bool { return mounted[name] }, func(string) bool { return true })
+	if err != nil {
+		return 0, err
+	}
 	return count(mounts, filepath.Join(dir, filepath.Base(at.root))), nil
 }
 

@@ -49,8 +49,10 @@
 // # What counts as drift
 //
 // A source that was replaced (another device:inode), added or lost by what is
-// declared; a mount that is missing, writable, over another or not ours. The
-// content of the same inode changing in place is not drift: the tree shows it
+// declared; a mount that is missing, writable, over another, not ours, not
+// private, or of other options than it was made with; a name of the tree's own
+// tmpfs that came, went or changed in any way (ctime tells), for what is
+// planted there, as /etc/ld.so.preload, every session would have. The content of the same inode changing in place is not drift: the tree shows it
 // as it is. A source that others than root may write to is bound all the same,
 // with a warning in the log: what the owner declared is the owner's, and
 // set-user-ID bits have no effect inside.

@@ -91,14 +91,21 @@ func makeIn(root int, name string, do func(dir int, base string) error) error {
 	return nil
 }
 
+// makeDir makes a directory that everyone may enter, whatever the umask.
 func makeDir(root int, name string) error {
-	return makeIn(root, name, func(dir int, base string) error { return unix.Mkdirat(dir, base, 0o755) })
+	return makeIn(root, name, func(dir int, base string) error {
+		if err := unix.Mkdirat(dir, base, 0o755); err != nil {
+			return err
+		}
+		return unix.Fchmodat(dir, base, 0o755, 0)
+	})
 }
 
 func makeLink(root int, name, target string) error {
 	return makeIn(root, name, func(dir int, base string) error { return unix.Symlinkat(target, dir, base) })
 }
 
+// makeFile makes a file that everyone may read, whatever the umask.
 func makeFile(root int, name, content string) error {
 	return makeIn(root, name, func(dir int, base string) error {
 		fd, err := unix.Openat(dir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
@@ -107,6 +114,9 @@ func makeFile(root int, name, content string) error {
 		}
 		f := os.NewFile(uintptr(fd), name)
 		defer f.Close()
+		if err := f.Chmod(0o644); err != nil {
+			return err
+		}
 		_, err = f.WriteString(content)
 		return err
 	})

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // layout is the version of what a tree holds beside its binds: it rises with
 // every change of [skeleton] or of the manifest, and older trees are rebuilt.
-const layout = 1
+const layout = 2
 
 // manifest says what a tree was built from. It stands beside the tree.
 type manifest struct {
@@ -20,7 +22,25 @@ type manifest struct {
 	Device   uint64   `json:"device"`  // of the tree's own tmpfs; the kernel gives numbers again
 	Changed  int64    `json:"changed"` // when its root last was, in nanoseconds: before it was sealed
 	Plan     plan     `json:"plan"`
-	Mounts   []string `json:"mounts"` // all mount points below the tree, sorted; "" is the tree
+	Mounts   []mount  `json:"mounts"`  // at the tree and below, sorted by path
+	Entries  []entry  `json:"entries"` // of the tree's own tmpfs, sorted by path
+}
+
+// mount is one of a tree's.
+type mount struct {
+	Path    string `json:"path"`            // "" is the tree
+	Options string `json:"options"`         // of the mount
+	Super   string `json:"super,omitempty"` // of the tree's own tmpfs: its size
+}
+
+// mountOf is what is kept of a mount called name. The options of file systems
+// of the host are the host's.
+func mountOf(name string, i *mountinfo.Info) mount {
+	m := mount{Path: name, Options: i.Options}
+	if name == "" {
+		m.Super = i.VFSOptions
+	}
+	return m
 }
 
 // paths are where the things of one tree are.

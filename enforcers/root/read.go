@@ -114,7 +114,9 @@ func (e *Enforcer) readTree(name, dir string, mounts []*mountinfo.Info) (Resourc
 	switch {
 	case err == nil:
 		r.Programs, r.Files, r.Points = m.Declared.Programs, m.Declared.Files, m.Declared.Points
-		r.Drift = append(r.Drift, m.mountDrift(root, mounts)...)
+		if r.Drift, err = m.treeDrift(root, mounts); err != nil {
+			return r, err
+		}
 		r.Drift = append(r.Drift, m.hostDrift(r)...)
 	case errors.Is(err, os.ErrNotExist):
 		r.Drift = append(r.Drift, "the manifest is missing")
@@ -137,46 +139,67 @@ func (e *Enforcer) readTree(name, dir string, mounts []*mountinfo.Info) (Resourc
 	return r, nil
 }
 
-// mountDrift compares the mounts at and below root with those that were made.
-func (m *manifest) mountDrift(root string, mounts []*mountinfo.Info) []string {
-	var drift []string
+// treeDrift compares the tree at root with what was built.
+func (m *manifest) treeDrift(root string, mounts []*mountinfo.Info) ([]string, error) {
+	var here []*mountinfo.Info
 	seen := map[string]int{}
 	for _, i := range mounts {
-		if !within(i.Mountpoint, root) {
-			continue
+		if within(i.Mountpoint, root) {
+			here = append(here, i)
+			seen[strings.TrimPrefix(i.Mountpoint, root)]++
 		}
+	}
+	if seen[""] == 0 {
+		return []string{"the tree is not mounted"}, nil
+	}
+	if !m.built(root) {
+		return []string{"the tree is not the one that the manifest describes"}, nil
+	}
+	drift := append(m.mountDrift(root, here, seen), m.inodeDrift(root, seen)...)
+	more, err := m.entryDrift(root, func(name string) bool { return seen[name] > 0 })
+	return append(drift, more...), err
+}
+
+// mountDrift compares the mounts here, which are seen so often, with those
+// that were made.
+func (m *manifest) mountDrift(root string, here []*mountinfo.Info, seen map[string]int) []string {
+	var drift []string
+	made := make(map[string]mount, len(m.Mounts))
+	for _, was := range m.Mounts {
+		made[was.Path] = was
+		if seen[was.Path] == 0 {
+			drift = append(drift, show(was.Path)+": not mounted")
+		}
+	}
+	for _, i := range here {
 		name := strings.TrimPrefix(i.Mountpoint, root)
-		seen[name]++
+		was, ours := made[name]
+		switch {
+		case !ours:
+			drift = append(drift, show(name)+": foreign mount")
+		case seen[name] > 1:
+			drift = append(drift, show(name)+": mounted over")
+		case i.Optional != "":
+			drift = append(drift, fmt.Sprintf("%s: not a private mount (%s)", show(name), i.Optional))
+		case was != mountOf(name, i):
+			drift = append(drift, fmt.Sprintf("%s: mounted with %s %s, was %s %s", show(name), i.Options, i.VFSOptions, was.Options, was.Super))
+		}
 		if lacking := lacking(i); lacking != "" {
 			drift = append(drift, fmt.Sprintf("%s: mounted %s", show(name), lacking))
 		}
 	}
-	if seen[""] == 0 {
-		return []string{"the tree is not mounted"}
-	}
-	for name, n := range seen {
-		_, ours := slices.BinarySearch(m.Mounts, name)
-		switch {
-		case !ours:
-			drift = append(drift, show(name)+": foreign mount")
-		case n > 1:
-			drift = append(drift, show(name)+": mounted over")
-		}
-	}
-	for _, name := range m.Mounts {
-		if seen[name] == 0 {
-			drift = append(drift, show(name)+": not mounted")
-		}
-	}
-	return append(drift, m.inodeDrift(root, seen)...)
+	return drift
+}
+
+// built tells whether the tree's own tmpfs is the one that was made.
+func (m *manifest) built(root string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(root, &st) == nil && st.Dev == m.Device && st.Ctim.Nano() == m.Changed
 }
 
 // inodeDrift looks at what the mounts show.
 func (m *manifest) inodeDrift(root string, seen map[string]int) []string {
 	var st unix.Stat_t
-	if err := unix.Lstat(root, &st); err != nil || st.Dev != m.Device || st.Ctim.Nano() != m.Changed {
-		return []string{"the tree is not the one that the manifest describes"}
-	}
 	var drift []string
 	for _, f := range m.Plan.Files {
 		if seen[f.Path] == 0 {

@@ -136,7 +136,7 @@ func TestConformance(t *testing.T) {
 				}
 			}
 		},
-		Damage: []enforcertest.Damage{
+		Damage: append([]enforcertest.Damage{
 			{Name: "a bind taken away", Do: func(t *testing.T) { must(t, unix.Unmount(tree+h+"/bin/own", 0)) }},
 			{Name: "a bind made writable", Do: func(t *testing.T) {
 				must(t, unix.Mount("", tree+h+"/bin/own", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV, ""))
@@ -176,6 +176,7 @@ func TestConformance(t *testing.T) {
 				must(t, os.Mkdir(stage, 0o755))
 				must(t, unix.Mount("cordon", stage, "tmpfs", 0, ""))
 			}},
+		}, append(plantings(tree, script), []enforcertest.Damage{
 			{Name: "a library replaced", Do: func(t *testing.T) { cp(t, h+"/bin/libown.so", h+"/bin/libown.so") }},
 			{Name: "a library that needs another", Do: func(t *testing.T) { cc(t, h, "libown.so", "-shared", "-lm") }},
 			{Name: "a link changed", Do: func(t *testing.T) {
@@ -186,7 +187,7 @@ func TestConformance(t *testing.T) {
 			{Name: "a script that has another interpreter", Do: func(t *testing.T) {
 				write(t, script, "#!/usr/bin/env cat\n", 0o755)
 			}},
-		},
+		}...)...),
 	})
 	if left, err := os.ReadDir(run + "/roots"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -526,7 +527,7 @@ func TestOtherLayout(t *testing.T) {
 	path := e.paths("s").manifest
 	b, err := os.ReadFile(path)
 	must(t, err)
-	write(t, path, strings.Replace(string(b), `"layout":1`, `"layout":99`, 1), 0o644)
+	write(t, path, strings.Replace(string(b), `"layout":2`, `"layout":99`, 1), 0o644)
 	if d := drift(t, e, "s"); len(d) != 1 || !strings.Contains(d[0], "its layout is 99") {
 		t.Errorf("drift: %q", d)
 	}
