@@ -2,8 +2,6 @@ package seccomp
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +15,10 @@ import (
 // fileMode is of both files: a filter is no secret.
 const fileMode = 0o644
 
-// record stands beside a filter.
+// record stands beside a filter. It has no digest of it: one that was written
+// together with another filter would vouch for that.
 type record struct {
 	Policy Resource `json:"policy"`
-	SHA256 string   `json:"sha256"` // of the filter
 }
 
 // files are the paths of one filter. The dots before names can't occur in a
@@ -60,15 +58,11 @@ func (e *Enforcer) write(want reconciler.Resource) error {
 		return fmt.Errorf("%T is no filter", want)
 	}
 	r.Drift = nil
-	m, err := native()
+	program, err := e.programs.of(r)
 	if err != nil {
 		return err
 	}
-	program, err := compile(r, m)
-	if err != nil {
-		return err
-	}
-	rec, err := json.Marshal(record{Policy: r, SHA256: digest(program)})
+	rec, err := json.Marshal(record{Policy: r})
 	if err != nil {
 		return err
 	}
@@ -76,16 +70,11 @@ func (e *Enforcer) write(want reconciler.Resource) error {
 		return err
 	}
 	f := e.files(r.Filter)
-	// Killed in between, the digest in the record is another's: that is drift.
+	// Killed in between, the record is of another program: that is drift.
 	if err := replace(f.newFilter, f.filter, program); err != nil {
 		return err
 	}
 	return replace(f.newRecord, f.record, rec)
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // replace writes content to tmp, whatever is there, and renames it to path.

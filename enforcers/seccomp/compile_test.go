@@ -253,7 +253,10 @@ func TestPolicies(t *testing.T) {
 		{"allow clone", policy(nil, []string{"clone"}, ""), "clone", newuser, allow},
 		{"allow clone3", policy(nil, []string{"clone3"}, ""), "clone3", nil, allow},
 		{"allow socket", policy(nil, []string{"socket"}, ""), "socket", []uint64{unix.AF_PACKET}, allow},
-		{"allow ioctl", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, unix.TIOCSTI}, allow},
+		{"allow ioctl", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, unix.TIOCSTI}, eperm},
+		{"allow ioctl, console", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, 1<<32 | tiocLinux}, eperm},
+		{"allow ioctl, others", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, unix.TCGETS}, allow},
+		{"allow personality", policy(nil, []string{"personality"}, ""), "personality", []uint64{0x0040000}, allow},
 		{"deny ioctl", policy([]string{"ioctl"}, nil, "ENOTTY"), "ioctl", []uint64{0, unix.TCGETS}, unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)},
 		{"deny clone", policy([]string{"clone"}, nil, ""), "clone", []uint64{0}, eperm},
 		{"deny socket", policy([]string{"socket"}, nil, "EACCES"), "socket", []uint64{unix.AF_INET}, unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
@@ -306,6 +309,35 @@ func TestDeterministic(t *testing.T) {
 	for range 20 {
 		if !bytes.Equal(first, compiled(t, policy([]string{"ptrace", "keyctl"}, []string{"mount", "unshare"}, "EACCES"), m)) {
 			t.Fatal("the same policy compiles to another program")
+		}
+	}
+}
+
+// The end of the table is found without a look at all numbers.
+func TestKnown(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		m := machineFor(t, arch)
+		gaps, last := spans(known(m, maxGap))
+		allGaps, end := spans(known(m, maxNumber))
+		if last != end || !slices.Equal(gaps, allGaps) {
+			t.Errorf("%s: the table ends at %d, not %d", arch, end, last)
+		}
+		for _, g := range allGaps {
+			if g.last-g.first+1 > maxGap-32 {
+				t.Errorf("%s: the gap %v is almost maxGap", arch, g)
+			}
+		}
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	m, err := native()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := compile(Resource{Base: Base, Errno: "EPERM"}, m); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -24,7 +24,8 @@ type Options struct {
 // Enforcer keeps the compiled filters. It implements [reconciler.Enforcer],
 // [reconciler.PartReader] and [reconciler.Examiner].
 type Enforcer struct {
-	dir rundir.Dir
+	dir      rundir.Dir
+	programs programs
 }
 
 // New returns an Enforcer.

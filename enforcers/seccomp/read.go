@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,8 @@ func (e *Enforcer) readNames(names map[string]bool) ([]reconciler.Resource, erro
 	return out, nil
 }
 
-// readFilter compares one filter with its record.
+// readFilter compares one filter with what its record's policy compiles to:
+// only so is it known that the file is the policy, whoever wrote the two.
 func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 	f := e.files(name)
 	var drift []string
@@ -91,8 +93,8 @@ func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 	if haveRecord {
 		if err := json.Unmarshal(text, &rec); err != nil {
 			drift, rec = append(drift, "the record can't be read: "+err.Error()), record{}
-		} else if haveFilter && rec.SHA256 != digest(program) {
-			drift = append(drift, "the filter is not the one that was compiled")
+		} else if haveFilter {
+			drift = append(drift, e.departs(program, rec.Policy)...)
 		}
 	}
 	haveRest := false
@@ -106,6 +108,18 @@ func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 	slices.Sort(drift)
 	r.Drift = drift
 	return r, haveFilter || haveRecord || haveRest, nil
+}
+
+// departs tells how a file's content is not the program of its policy.
+func (e *Enforcer) departs(file []byte, policy Resource) []string {
+	want, err := e.programs.of(policy)
+	switch {
+	case err != nil:
+		return []string{"the policy of the record does not compile: " + err.Error()}
+	case !bytes.Equal(file, want):
+		return []string{"the filter is not what its policy compiles to"}
+	}
+	return nil
 }
 
 // missing is what [readFile] says of a file that is not there.

@@ -3,6 +3,8 @@ package seccomp
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -92,6 +94,20 @@ func TestConformance(t *testing.T) {
 				must(t, err)
 				must(t, os.WriteFile(filter, b, fileMode))
 			}},
+			{Name: "another's filter and record in their place", Do: func(t *testing.T) {
+				forge(t, run, "agent", []byte(`{"policy":{"base":"container","errno":"EPERM"}}`))
+			}},
+			{Name: "a filter that allows all, vouched for by its record", Do: func(t *testing.T) {
+				b, err := os.ReadFile(sidecar)
+				must(t, err)
+				var rec map[string]any
+				must(t, json.Unmarshal(b, &rec))
+				sum := sha256.Sum256(allowAll())
+				rec["sha256"] = hex.EncodeToString(sum[:])
+				b, err = json.Marshal(rec)
+				must(t, err)
+				forge(t, run, "agent", b)
+			}},
 			{Name: "a filter removed", Do: func(t *testing.T) { must(t, os.Remove(filter)) }},
 			{Name: "the base removed", Do: func(t *testing.T) { must(t, os.Remove(run.Seccomp(""))) }},
 			{Name: "a record removed", Do: func(t *testing.T) { must(t, os.Remove(sidecar)) }},
@@ -112,6 +128,40 @@ func TestConformance(t *testing.T) {
 			}},
 		},
 	})
+}
+
+// allowAll is a filter of one instruction.
+func allowAll() []byte {
+	return encode([]unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}})
+}
+
+// forge puts allowAll and a record in the place of a filter's two files.
+func forge(t *testing.T, run rundir.Dir, name string, rec []byte) {
+	t.Helper()
+	filter := run.Seccomp(name)
+	must(t, os.WriteFile(filter, allowAll(), fileMode))
+	must(t, os.WriteFile(strings.TrimSuffix(filter, ".bpf")+".json", rec, fileMode))
+}
+
+// What [Enforcer] holds in memory is not taken for what the files hold.
+func TestEveryReadingLooks(t *testing.T) {
+	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+	e := New(Options{Dir: run})
+	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "x", Base: Base}}})
+	must(t, err)
+	must(t, e.Apply(context.Background(), reconciler.Change{After: out[0]}))
+	rec, err := os.ReadFile(strings.TrimSuffix(run.Seccomp("x"), ".bpf") + ".json")
+	must(t, err)
+	forge(t, run, "x", rec)
+	all, err := e.Read(context.Background())
+	must(t, err)
+	part, err := e.ReadPart(context.Background(), []reconciler.Addr{Addr("x")})
+	must(t, err)
+	for _, live := range [][]reconciler.Resource{all, part} {
+		if len(live) != 1 || len(live[0].(Resource).Drift) == 0 {
+			t.Errorf("a filter that allows all passed for the policy: %v", live)
+		}
+	}
 }
 
 // What a killed Apply left is seen though there is nothing else, and goes.

@@ -10,7 +10,7 @@ import (
 
 // rulesVersion rises when the compiled program changes though the tables
 // below do not.
-const rulesVersion = 1
+const rulesVersion = 2
 
 // allowed returns the calls that the base allows whatever their arguments.
 //
