@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/atomicfile"
 )
 
 // ruleState names one state of a family's rules. nf_tables counts its
@@ -97,15 +99,5 @@ func (k linux) keep(family string, state ruleState, text string) {
 	if _, err := os.Lstat(string(k.dir)); err != nil {
 		return // nothing of cordon's is here
 	}
-	tmp, err := os.CreateTemp(string(k.dir), ".rules-")
-	if err != nil {
-		return
-	}
-	_, err = tmp.Write(b)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), k.dir.Rules(family))
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
+	_ = atomicfile.Write(k.dir.Rules(family), b, 0o600)
 }

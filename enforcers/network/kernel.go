@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/internal/run"
 	"github.com/aicodesit/cordon/internal/rundir"
 )
@@ -191,11 +191,7 @@ func (k linux) remember() error {
 	if _, err := k.dir.Make(); err != nil {
 		return err
 	}
-	tmp := filepath.Clean(k.dir.Forwarding()) + ".new"
-	if err := os.WriteFile(tmp, []byte(now+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, k.dir.Forwarding())
+	return atomicfile.Write(k.dir.Forwarding(), []byte(now+"\n"), 0o600)
 }
 
 func readTrimmed(path string) (string, error) {

@@ -178,9 +178,6 @@ func (l Login) find(s *state) object {
 
 // make adopts a role that is there: its password and its comment stay.
 func (l Login) make(ctx context.Context, tx pgx.Tx, s *state) ([]statement, error) {
-	if l.Name == s.user {
-		return nil, fmt.Errorf("cordon connects as this role, which an authenticator's lack of rights would lock out: name another")
-	}
 	name, mark := quote(l.Name), s.loginMark(l.Name)
 	if s.isLogin(l.Name) {
 		out := "LOGIN NOINHERIT"

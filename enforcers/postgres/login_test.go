@@ -59,9 +59,6 @@ CREATE ROLE logins_old LOGIN SUPERUSER PASSWORD 'x'; COMMENT ON ROLE logins_old 
 			converged(t, w, set)
 		}
 	}
-	set := loginSet(w, "postgres", project("logins", "user_id"))
-	r, p := w.plan(set)
-	wantErr(t, r.Apply(t.Context(), p, nil).Err(), "postgres.login.logins.postgres", "cordon connects as this role")
 	w.apply()
 	var comment string
 	var left int

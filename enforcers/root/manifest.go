@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/aicodesit/cordon/internal/atomicfile"
 )
 
 // layout is the version of what a tree holds beside its binds: it rises with
@@ -77,10 +79,7 @@ func (m *manifest) write(at paths) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(at.unfinished, b, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(at.unfinished, at.manifest)
+	return atomicfile.Replace(at.unfinished, at.manifest, b, 0o644)
 }
 
 // hostDrift lists what the declaration needs now and the tree does not have.

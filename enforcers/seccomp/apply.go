@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/reconciler"
 )
 
@@ -71,27 +72,10 @@ func (e *Enforcer) write(want reconciler.Resource) error {
 	}
 	f := e.files(r.Filter)
 	// Killed in between, the record is of another program: that is drift.
-	if err := replace(f.newFilter, f.filter, program); err != nil {
+	if err := atomicfile.Replace(f.newFilter, f.filter, program, fileMode); err != nil {
 		return err
 	}
-	return replace(f.newRecord, f.record, rec)
-}
-
-// replace writes content to tmp, whatever is there, and renames it to path.
-func replace(tmp, path string, content []byte) error {
-	if err := os.RemoveAll(tmp); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(fileMode), f.Close()) // by Chmod, for no umask holds it back
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	return os.Rename(tmp, path)
+	return atomicfile.Replace(f.newRecord, f.record, rec, fileMode)
 }
 
 func (e *Enforcer) remove(addr reconciler.Addr) error {

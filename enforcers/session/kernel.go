@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/internal/rundir"
 )
 
@@ -35,11 +36,10 @@ type linux struct{ dir rundir.Dir }
 
 func (l linux) sessions() sessions { return sessions(filepath.Dir(l.dir.Session("x"))) }
 
-func (l linux) list() ([]entry, error)                   { return l.sessions().list() }
-func (l linux) get(id string) (entry, bool, error)       { return l.sessions().get(id) }
-func (l linux) remove(id string) error                   { return l.sessions().remove(id) }
-func (l linux) make() (sessions, error)                  { d, err := l.dir.Make("sessions"); return sessions(d), err }
-func (l linux) hold(r record) (lock *os.File, err error) { return l.sessions().write(r, true) }
+func (l linux) list() ([]entry, error)             { return l.sessions().list() }
+func (l linux) get(id string) (entry, bool, error) { return l.sessions().get(id) }
+func (l linux) remove(id string) error             { return l.sessions().remove(id) }
+func (l linux) make() (sessions, error)            { d, err := l.dir.Make("sessions"); return sessions(d), err }
 
 func (l linux) write(r record) error {
 	s, err := l.make()
@@ -98,7 +98,7 @@ func (l linux) leaveOrder(e entry, order Order) error {
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, stopFile), b)
+	return atomicfile.Write(filepath.Join(dir, stopFile), b, 0o600)
 }
 
 // signalHolder sends a signal to the process that holds a session's lease.

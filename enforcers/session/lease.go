@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -136,7 +137,7 @@ func (s sessions) write(r record, hold bool) (lock *os.File, err error) {
 		return nil, err
 	}
 	if _, err := os.Lstat(s.dir(r.ID)); err == nil {
-		return nil, replace(filepath.Join(s.dir(r.ID), leaseFile), b)
+		return nil, atomicfile.Write(filepath.Join(s.dir(r.ID), leaseFile), b, 0o600)
 	}
 	tmp, err := os.MkdirTemp(string(s), ".new-")
 	if err != nil {
@@ -160,15 +161,6 @@ func (s sessions) write(r record, hold bool) (lock *os.File, err error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// replace changes a file as a whole.
-func replace(path string, content []byte) error {
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
 }
 
 func (s sessions) remove(id string) error { return os.RemoveAll(s.dir(id)) }

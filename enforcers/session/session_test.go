@@ -121,7 +121,7 @@ func TestSurvey(t *testing.T) {
 	e := New(Options{RunDir: dir})
 	must(t, e.kernel.write(record{Lease: specs.Lease{ID: "00000001", Sandbox: "dead"}}))
 	live := record{Lease: specs.Lease{ID: "00000002", Sandbox: "live", Slot: specs.NoSlot}}
-	lock, err := linux{dir: dir}.hold(live)
+	lock, err := linux{dir: dir}.sessions().write(live, true)
 	must(t, err)
 	survey := func() (specs.Set, error) { return e.Survey(context.Background(), specs.Set{}) }
 	set, err := survey()

@@ -1,0 +1,86 @@
+package atomicfile
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return fmt.Sprint(out)
+}
+
+func TestWrite(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	target := filepath.Join(dir, "target")
+	if err := os.Symlink(target, path); err != nil { // a link is replaced, not followed
+		t.Fatal(err)
+	}
+	for i, mode := range []os.FileMode{0o644, 0o600, 0o666} {
+		if err := Write(path, []byte{byte(i)}, mode); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil || !bytes.Equal(b, []byte{byte(i)}) {
+			t.Errorf("holds %q, %v", b, err)
+		}
+		if info, err := os.Lstat(path); err != nil || info.Mode() != mode {
+			t.Errorf("mode %v, %v, want %v", info.Mode(), err, mode)
+		}
+	}
+	if got := names(t, dir); got != "[x]" {
+		t.Errorf("left: %s", got)
+	}
+}
+
+func TestFailureLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	if err := os.MkdirAll(filepath.Join(path, "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("new"), 0o600); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if err := Write(filepath.Join(dir, "none", "x"), nil, 0o600); err == nil {
+		t.Error("written into no directory")
+	}
+	if got := names(t, dir); got != "[x]" {
+		t.Errorf("left: %s", got)
+	}
+}
+
+func TestReplaceRemovesWhatWasLeft(t *testing.T) {
+	dir := t.TempDir()
+	tmp, path := filepath.Join(dir, ".x"), filepath.Join(dir, "x")
+	victim := filepath.Join(dir, "victim")
+	for _, err := range []error{os.WriteFile(victim, []byte("v"), 0o600), os.Symlink(victim, tmp)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Replace(tmp, path, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(victim); err != nil || string(b) != "v" {
+		t.Errorf("wrote through a link: %q, %v", b, err)
+	}
+	if got := names(t, dir); got != "[victim x]" {
+		t.Errorf("left: %s", got)
+	}
+}
