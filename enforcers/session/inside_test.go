@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,11 +127,20 @@ func TestNothingElse(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	modes(t, func(t *testing.T, s *stand) {
-		got := s.run(sh("box", `tr '\0' '\n' < /proc/1/environ; echo --; env`))
-		first, second, _ := strings.Cut(got.out, "--\n")
-		want := "HOME=/home/" + testUser + "\nLC_ALL=C\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\nTERM=dumb\nUSER=" + testUser + "\nWHO=box\n"
-		if first != want {
-			t.Errorf("/proc/1/environ:\n%s\nwant:\n%s", first, want)
+		got := s.run(sh("box", `tr '\0' '\n' < /proc/1/environ; echo --; tr '\0' '\n' < /proc/$$/environ; echo --; env`))
+		parts := strings.Split(got.out, "--\n")
+		if len(parts) != 3 {
+			t.Fatalf("%+v", got)
+		}
+		want := "HOME=/home/" + testUser + "\nLC_ALL=C\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\nPWD=/work\nTERM=dumb\nUSER=" + testUser + "\nWHO=box\n"
+		second := parts[2]
+		if parts[0] != "" {
+			t.Errorf("/proc/1/environ, of a process outside too:\n%s", parts[0])
+		}
+		own := strings.SplitAfter(parts[1], "\n")
+		slices.Sort(own)
+		if strings.Join(own, "") != want {
+			t.Errorf("the command's:\n%s\nwant:\n%s", parts[1], want)
 		}
 		for _, l := range []string{"SECRET", orderVar, "HOME=/root", "hidden"} {
 			if strings.Contains(second, l) {

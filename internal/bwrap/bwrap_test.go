@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,7 +122,7 @@ func TestInside(t *testing.T) {
 			echo "ids $(id -u) $(id -g) $(id -G)"; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status
 			echo x > /tmp/f && echo tmp; echo x > /dev/shm/f && echo shm; echo x > /dev/f || echo dev; head -c 2M /dev/zero > /dev/shm/big || echo full; echo x > /usr/f || echo usr; echo x > /f || echo root
 			echo x > /proc/sys/kernel/hostname || echo sysctl
-			cat /etc/passwd; hostname; ls -A /; tr '\0' '\n' < /proc/1/environ; ls /proc/self/fd | tr '\n' ' '; echo
+			cat /etc/passwd; hostname; ls -A /; echo "first $(wc -c < /proc/1/environ)"; tr '\0' '\n' < /proc/$$/environ; ls /proc/self/fd | tr '\n' ' '; echo
 		`)
 		s.Userns = userns
 		out, code := run(t, s)
@@ -130,7 +131,7 @@ func TestInside(t *testing.T) {
 		}
 		for _, want := range []string{
 			"ids 54321 54322 54322\n", "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n",
-			"tmp\n", "shm\n", "\ndev\n", "\nfull\n", "usr\n", "root\n", "sysctl\n", "x:x:1:1::/:/bin/sh\n", "\nbox\n", "\nPATH=/usr/bin:/bin\n", "\n0 1 2 3 \n",
+			"tmp\n", "shm\n", "\ndev\n", "\nfull\n", "usr\n", "root\n", "sysctl\n", "x:x:1:1::/:/bin/sh\n", "\nbox\n", "\nfirst 0\n", "\nPATH=/usr/bin:/bin\n", "\n0 1 2 3 \n",
 			"\nbin\ndev\netc\nhome\nlib\nlib64\nproc\ntmp\nusr\nvar\nwork\n",
 		} {
 			if !strings.Contains(out, want) {
@@ -316,8 +317,37 @@ func TestArgvIsPrivate(t *testing.T) {
 		if strings.Contains(string(b), "hidden") || strings.Contains(string(b), s.Root) {
 			t.Errorf("%q", b)
 		}
+		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		must(t, err)
+		if len(env) > 0 {
+			t.Errorf("the loader of bubblewrap obeys the session's variables: %q", env)
+		}
 	}
 	must(t, p.Kill())
+}
+
+// A key that the caller's login holds is not the session's.
+func TestKeyringIsNew(t *testing.T) {
+	before, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true)
+	if err == unix.ENOSYS {
+		kerneltest.Missing(t, "a kernel with keyrings")
+	}
+	must(t, err)
+	s := spec(t, "sleep", "100")
+	var inside int
+	s.Enter = func(*syscall.SysProcAttr) (func() error, error) {
+		return func() error { // on the thread that became what the child inherits
+			var err error
+			inside, err = unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
+			return err
+		}, nil
+	}
+	p, err := Start(s)
+	must(t, err)
+	must(t, p.Kill())
+	if inside == before {
+		t.Error("it has the caller's")
+	}
 }
 
 func BenchmarkTrue(b *testing.B) {

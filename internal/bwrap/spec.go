@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -82,6 +83,13 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 	for _, c := range s.Capabilities {
 		o = append(o, "--cap-add", capName(c))
 	}
+	for _, e := range s.Env {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok || name == "" {
+			return nil, errors.New("bubblewrap: a variable without a name")
+		}
+		o = append(o, "--setenv", name, value)
+	}
 	o = append(o, "--bind", stagedTree, "/", "--proc", "/proc", "--dev", "/dev")
 	for i, m := range s.Mounts {
 		if err := m.check(); err != nil {
@@ -104,7 +112,7 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 	o = append(o, "--remount-ro", "/dev", "--chdir", s.Dir)
 	for _, a := range o {
 		if strings.ContainsRune(a, 0) {
-			return nil, fmt.Errorf("bubblewrap: an option holds a NUL: %q", a)
+			return nil, errors.New("bubblewrap: an option holds a NUL")
 		}
 	}
 	return o, nil

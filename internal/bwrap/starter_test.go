@@ -56,7 +56,7 @@ func TestStarter(t *testing.T) {
 			ids = "Uid: 54321 54321 54321 54321\n"
 		}
 		p, out := output(t, s, r)
-		want := "1 /opt/bubblewrap --args 4 -- the command\nbubblewrap\n" + ids + "Gid: 54322 54322 54322 54322\nGroups:  \n1\nPATH=/usr/bin:/bin\nPWD=/\n"
+		want := "1 /opt/bubblewrap --args 4 -- the command\nbubblewrap\n" + ids + "Gid: 54322 54322 54322 54322\nGroups:  \n1\nPWD=/\n"
 		if out != want {
 			t.Errorf("%q, want %q", out, want)
 		}

@@ -30,9 +30,13 @@ func onThread(f func()) {
 	}()
 }
 
-// become gives the thread what the child is to inherit: the network namespace,
-// the staged root, and where there are no user namespaces the ids.
+// become gives the thread what the child is to inherit: a keyring of its own,
+// the network namespace, the staged root, and where there are no user namespaces the ids.
 func (s Spec) become(attr *syscall.SysProcAttr) error {
+	// A keyring of the caller's login would come along.
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS {
+		return fmt.Errorf("join a session keyring of its own: %w", err)
+	}
 	if s.Netns != "" {
 		fd, err := unix.Open(s.Netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -110,7 +114,9 @@ func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
 	if err := s.become(attr); err != nil {
 		return nil, errors.Join(err, leave())
 	}
-	p, err := os.StartProcess(program, argv, &os.ProcAttr{Dir: "/", Env: s.Env, Files: files, Sys: attr})
+	// The command's variables are for the command: LD_PRELOAD and its like
+	// would act on bubblewrap, outside of the sandbox.
+	p, err := os.StartProcess(program, argv, &os.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: attr})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start bubblewrap: %w", err), leave())
 	}
