@@ -196,11 +196,9 @@ type Agent struct {
 	Home       string   `json:"home,omitempty"`
 }
 
-// For how long the home of an agent's sessions is kept.
-const (
-	HomeSession = "session" // it goes with the session
-	HomeProject = "project" // sessions of the same project and sandbox share it
-)
+// HomeProject is the home that is kept: sessions of the same project and
+// sandbox share it. Any other goes with its session.
+const HomeProject = "project"
 
 // Database is a PostgreSQL database that projects have schemas in.
 type Database struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/aicodesit/cordon/reconciler"
@@ -122,12 +123,7 @@ func enforceable(hs []hierarchy, g Group) error {
 }
 
 func controlled(hs []hierarchy, controller string) bool {
-	for _, h := range hs {
-		if h.has(controller) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hs, func(h hierarchy) bool { return h.has(controller) })
 }
 
 // swapInUse tells whether the host has any swap, by the number of lines in

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,14 +124,8 @@ func procs(hs []hierarchy, group string) ([]int, error) {
 		}
 	}
 	delete(found, os.Getpid())
-	out := make([]int, 0, len(found))
-	for pid := range found {
-		if pid != 0 { // one of another pid namespace
-			out = append(out, pid)
-		}
-	}
-	slices.Sort(out)
-	return out, nil
+	delete(found, 0) // one of another pid namespace
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 func addProcs(found map[int]bool, dir string) error {

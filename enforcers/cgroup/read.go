@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/aicodesit/cordon/reconciler"
@@ -30,12 +31,7 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 			}
 		}
 	}
-	ids := make([]string, 0, len(found))
-	for id := range found {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return e.read(ctx, hs, ids)
+	return e.read(ctx, hs, slices.Sorted(maps.Keys(found)))
 }
 
 // ReadPart implements reconciler.PartReader.

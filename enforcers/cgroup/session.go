@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -91,10 +92,8 @@ func ownGroup(text, controller string) string {
 		if len(parts) != 3 {
 			continue
 		}
-		for _, c := range strings.Split(parts[1], ",") {
-			if c == controller {
-				return parts[2]
-			}
+		if slices.Contains(strings.Split(parts[1], ","), controller) {
+			return parts[2]
 		}
 	}
 	return "/"

@@ -3,6 +3,7 @@ package network
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aicodesit/cordon/internal/owner"
@@ -128,7 +129,7 @@ func inputRules(n specs.Network, proxies []specs.Proxy) []string {
 	rules := []string{}
 	for _, port := range slices.Compact(ports) {
 		rules = append(rules, "-p tcp -m set --match-set "+n.MembersSet()+
-			" src,src -m addrtype --dst-type LOCAL --limit-iface-in -m tcp --dport "+itoa(port)+" -j ACCEPT")
+			" src,src -m addrtype --dst-type LOCAL --limit-iface-in -m tcp --dport "+strconv.Itoa(port)+" -j ACCEPT")
 	}
 	return append(rules, reject4)
 }

@@ -143,5 +143,3 @@ func (f Forwarding) Needs() []reconciler.Addr {
 		Hook{Family: v4, Table: "nat", Chain: "POSTROUTING"}.Addr(),
 	}
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -120,7 +120,5 @@ func desired(s specs.Sandbox) (Resource, error) {
 }
 
 func sorted(list []string) []string {
-	out := slices.Clone(list)
-	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(slices.Sorted(slices.Values(list)))
 }

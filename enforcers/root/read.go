@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,12 +97,7 @@ func treeNames(dir string, mounts []*mountinfo.Info) ([]string, error) {
 			names[strings.TrimPrefix(first, ".")] = true
 		}
 	}
-	out := make([]string, 0, len(names))
-	for n := range names {
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out, nil
+	return slices.Sorted(maps.Keys(names)), nil
 }
 
 // readTree compares one tree with its manifest and the host.

@@ -121,7 +121,5 @@ func desired(s specs.Seccomp, rules string) (Resource, error) {
 }
 
 func sorted(list []string) []string {
-	out := slices.Clone(list)
-	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(slices.Sorted(slices.Values(list)))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,13 +55,8 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 }
 
 func (e *Enforcer) readNames(names map[string]bool) ([]reconciler.Resource, error) {
-	sorted := make([]string, 0, len(names))
-	for n := range names {
-		sorted = append(sorted, n)
-	}
-	slices.Sort(sorted)
 	var out []reconciler.Resource
-	for _, n := range sorted {
+	for _, n := range slices.Sorted(maps.Keys(names)) {
 		r, found, err := e.readFilter(n)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", Addr(n), err)
