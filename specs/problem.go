@@ -16,6 +16,7 @@ type Problem struct {
 func (s Set) Check() []Problem {
 	var c checker
 	c.secrets(s)
+	c.environments(s)
 	c.proxies(s)
 	c.networks(s)
 	c.seccomps(s)

@@ -41,13 +41,15 @@ type Tokens interface {
 // proxied tells whether the session's client is to use a proxy.
 func (p *plan) proxied() bool { return p.sandbox.Agent != nil && p.sandbox.Agent.Proxy != "" }
 
-// strips are the caller's variables that must not come in.
+// strips are the caller's variables that must not come in, whatever is
+// allowed: cordon's own, which may hold the values of sensitive variables, those
+// that a secret is in, and those that the agent's kind names.
 func (p *plan) strips() []string {
-	kind, ok := agent.Of(p.sandbox)
-	if !ok || !p.proxied() {
-		return nil
+	out := specs.OwnVariables(p.set)
+	if kind, ok := agent.Of(p.sandbox); ok && p.proxied() {
+		out = append(out, kind.Strips()...)
 	}
-	return kind.Strips()
+	return out
 }
 
 // checkAgent refuses mounts on the way to what the agent is given: what is

@@ -54,6 +54,9 @@ func (s *running) allocate(ctx context.Context, p *plan) (dead []entry, err erro
 		return nil, err
 	}
 	defer unlock()
+	if err := s.sessions().sweep(); err != nil {
+		s.log().WarnContext(ctx, "remains of sessions that were never made", "err", err)
+	}
 	list, err := s.sessions().list()
 	if err != nil {
 		return nil, err

@@ -172,4 +172,36 @@ func TestStrips(t *testing.T) {
 	}
 }
 
+// What cordon itself reads from its environment reaches no session, whatever
+// its sandbox allows.
+func TestOwnVariablesAreStripped(t *testing.T) {
+	set := specs.Set{Secrets: []specs.Secret{
+		{Name: "pg", Env: "CORDON_POSTGRES_URL"},
+		{Name: "key", Env: "LLM_KEY"},
+		{Name: "login", Env: "VAULT_TOKEN"},
+		{Name: "f", File: "/etc/f"},
+		{Name: "v", Vault: &specs.VaultSecret{Token: "login"}},
+	}}
+	caller := []string{
+		"CORDON_POSTGRES_URL=postgres://hunter2", "LLM_KEY=hunter2", "VAULT_TOKEN=hunter2", "CORDON_VAR_password=hunter2",
+		"CORDON_DIR=/etc/hunter2", "CORDON_=hunter2", "LLM_KEY_NAME=k", "CORDONED=off", "VAULT_ADDR=https://vault.example.com",
+	}
+	for _, allow := range [][]string{{"*"}, {"C*", "L*", "V*"}, {"CORDON_*", "CORDON*", "LLM_*", "VAULT_*"}, {"CORDON_POSTGRES_URL", "LLM_KEY", "VAULT_TOKEN", "CORDON_VAR_password", "LLM_KEY_NAME", "CORDONED", "VAULT_ADDR"}} {
+		for name, a := range map[string]*specs.Agent{"none": nil, "direct": {Kind: "codex"}, "proxied": {Kind: "codex", Proxy: "llm"}} {
+			p := &plan{set: set, sandbox: specs.Sandbox{Agent: a}}
+			got, err := environ(&specs.Environment{Allow: allow}, caller, p.strips(), nil, account{name: "u"})
+			must(t, err)
+			text := strings.Join(got, " ")
+			for _, want := range []string{"LLM_KEY_NAME=k", "CORDONED=off", "VAULT_ADDR=https://vault.example.com"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%v, agent %s: lacks %s: %s", allow, name, want, text)
+				}
+			}
+			if strings.Contains(text, "hunter2") {
+				t.Errorf("%v, agent %s: %s", allow, name, text)
+			}
+		}
+	}
+}
+
 func mountAt(to string) bwrap.Mount { return bwrap.Mount{To: to, Size: 1} }

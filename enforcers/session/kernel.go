@@ -29,6 +29,8 @@ type kernel interface {
 	// end asks the process that runs a session to end it, or to start it
 	// again, and waits until it did.
 	end(ctx context.Context, e entry, order Order) error
+	// sweep removes half-made sessions that nobody is making.
+	sweep() error
 }
 
 // linux is the run directory of this host.
@@ -40,6 +42,7 @@ func (l linux) list() ([]entry, error)             { return l.sessions().list() 
 func (l linux) get(id string) (entry, bool, error) { return l.sessions().get(id) }
 func (l linux) remove(id string) error             { return l.sessions().remove(id) }
 func (l linux) make() (sessions, error)            { d, err := l.dir.Make("sessions"); return sessions(d), err }
+func (l linux) sweep() error                       { return l.sessions().sweep() }
 
 func (l linux) write(r record) error {
 	s, err := l.make()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -139,28 +140,76 @@ func (s sessions) write(r record, hold bool) (lock *os.File, err error) {
 	if _, err := os.Lstat(s.dir(r.ID)); err == nil {
 		return nil, atomicfile.Write(filepath.Join(s.dir(r.ID), leaseFile), b, 0o600)
 	}
-	tmp, err := os.MkdirTemp(string(s), ".new-")
+	lock, err = s.create(r.ID, b)
+	if err == nil && !hold {
+		return nil, lock.Close()
+	}
+	return lock, err
+}
+
+// create makes a session's directory as a whole, locked. Meanwhile it has the
+// directory of all sessions locked: what stands there unfinished when nobody has
+// is left from someone who was killed.
+func (s sessions) create(id string, lease []byte) (lock *os.File, err error) {
+	making, err := os.Open(string(s))
+	if err != nil {
+		return nil, err
+	}
+	defer making.Close()
+	if err := flock(making, unix.LOCK_SH); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", making.Name(), err)
+	}
+	tmp, err := os.MkdirTemp(string(s), newPrefix)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp) // it is gone when all went well
-	if err := os.WriteFile(filepath.Join(tmp, leaseFile), b, 0o600); err != nil {
-		return nil, err
-	}
 	f, err := os.OpenFile(filepath.Join(tmp, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if hold {
-		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tmp, leaseFile), lease, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(tmp, s.dir(r.ID))
+		err = os.Rename(tmp, s.dir(id))
 	}
-	if err != nil || !hold {
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// newPrefix begins the names of directories that are being made, before the
+// digits of [os.MkdirTemp].
+const newPrefix = ".new-"
+
+// sweep removes what processes left that were killed while they made a
+// session's directory. While anybody makes one it leaves all for the next time.
+func (s sessions) sweep() error {
+	all, err := os.Open(string(s))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	switch err := flock(all, unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil
+	case err != nil:
+		return fmt.Errorf("lock %s: %w", all.Name(), err)
+	}
+	names, err := all.ReadDir(-1)
+	for _, n := range names {
+		digits, ok := strings.CutPrefix(n.Name(), newPrefix)
+		if ok && n.IsDir() && digits != "" && strings.Trim(digits, "0123456789") == "" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(string(s), n.Name())))
+		}
+	}
+	return err
 }
 
 func (s sessions) remove(id string) error { return os.RemoveAll(s.dir(id)) }

@@ -49,6 +49,10 @@ func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
 	return out, nil
 }
 
+// Sweep removes what is left of sessions whose process was killed before it had
+// made their directory.
+func (e *Enforcer) Sweep() error { return e.kernel.sweep() }
+
 // ReadPart implements [reconciler.PartReader].
 func (e *Enforcer) ReadPart(_ context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ func TestSuiteOnRunDirectory(t *testing.T) {
 		New: func(t *testing.T) reconciler.Enforcer { return New(Options{RunDir: dir}) },
 		Foreign: func(t *testing.T) func(t *testing.T) {
 			base := filepath.Dir(dir.Session("x"))
-			for _, n := range []string{"0000000A", "mine", ".new-1"} {
+			for _, n := range []string{"0000000A", "mine", ".new-", ".new-x1", "new-1"} {
 				must(t, os.MkdirAll(filepath.Join(base, n), 0o700))
 				t.Cleanup(func() { must(t, os.Remove(filepath.Join(base, n))) })
 			}
@@ -76,7 +77,8 @@ func TestSuiteOnRunDirectory(t *testing.T) {
 				for _, n := range names {
 					got = append(got, n.Name())
 				}
-				for _, n := range []string{"0000000A", "mine", ".new-1", "0000000f"} {
+				must(t, New(Options{RunDir: dir}).Sweep())
+				for _, n := range []string{"0000000A", "mine", ".new-", ".new-x1", "new-1", "0000000f"} {
 					if !slices.Contains(got, n) {
 						t.Errorf("%s is gone: %v", n, got)
 					}
@@ -137,6 +139,78 @@ func TestSurvey(t *testing.T) {
 	if set, err = survey(); err != nil || len(set.Leases) > 0 {
 		t.Errorf("a dead session: %v, %v", set.Leases, err)
 	}
+}
+
+// Half-made sessions go when nobody makes them any more, wherever the process
+// was killed that did.
+func TestSweep(t *testing.T) {
+	dir := rundir.Dir(filepath.Join(t.TempDir(), "run"))
+	base := filepath.Dir(dir.Session("x"))
+	must(t, os.MkdirAll(filepath.Join(base, ".new-1"), 0o700)) // at once
+	for n, files := range map[string][]string{".new-22": {lockFile}, ".new-333": {lockFile, leaseFile}, ".new-4": {leaseFile}} {
+		must(t, os.MkdirAll(filepath.Join(base, n), 0o700))
+		for _, f := range files {
+			must(t, os.WriteFile(filepath.Join(base, n, f), nil, 0o600))
+		}
+	}
+	all, err := os.Open(base) // as who makes a session
+	must(t, err)
+	must(t, flock(all, unix.LOCK_SH))
+	must(t, os.WriteFile(filepath.Join(base, ".new-6"), nil, 0o600)) // no directory
+	must(t, os.Symlink(t.TempDir(), filepath.Join(base, ".new-7")))
+	names := func() string {
+		t.Helper()
+		must(t, New(Options{RunDir: dir}).Sweep())
+		found, err := filepath.Glob(filepath.Join(base, ".new-*"))
+		must(t, err)
+		var out []string
+		for _, f := range found {
+			out = append(out, filepath.Base(f))
+		}
+		return strings.Join(out, " ")
+	}
+	if got := names(); got != ".new-1 .new-22 .new-333 .new-4 .new-6 .new-7" {
+		t.Errorf("left while another makes a session: %s", got)
+	}
+	must(t, all.Close())
+	if got := names(); got != ".new-6 .new-7" {
+		t.Errorf("left: %s", got)
+	}
+}
+
+// A session that is being made while others sweep is made all the same.
+func TestSweepWhileMaking(t *testing.T) {
+	dir := rundir.Dir(filepath.Join(t.TempDir(), "run"))
+	l := linux{dir: dir}
+	_, err := l.make()
+	must(t, err)
+	done := make(chan struct{})
+	swept := make(chan error)
+	go func() {
+		var err error
+		for {
+			select {
+			case <-done:
+				swept <- err
+				return
+			default:
+				err = errors.Join(err, l.sweep())
+			}
+		}
+	}()
+	for i := range 300 {
+		id := fmt.Sprintf("%08x", i)
+		lock, err := l.sessions().write(record{Lease: specs.Lease{ID: id, Sandbox: "a"}}, true)
+		must(t, err)
+		e, ok, err := l.get(id)
+		must(t, err)
+		if !ok || !e.held || e.broken != nil {
+			t.Errorf("%s: %+v", id, e)
+		}
+		must(t, lock.Close())
+	}
+	close(done)
+	must(t, <-swept)
 }
 
 func apply(t *testing.T, e *Enforcer, set specs.Set) []reconciler.Change {
