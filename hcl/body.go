@@ -25,27 +25,52 @@ type body struct {
 	what   string // in messages: network "llm-only"
 	header hcllib.Range
 	layers []*hclsyntax.Body
+	schema *schema // nil where nothing is required
 }
 
 // attribute returns the own attribute or else the nearest base's.
 func (b body) attribute(name string) *hclsyntax.Attribute {
-	for _, l := range b.layers {
-		if a := l.Attributes[name]; a != nil {
-			return a
-		}
+	if all := b.attributes(name); len(all) > 0 {
+		return all[0]
 	}
 	return nil
 }
 
-// attributes returns all there are of that name.
+// attributes returns all there are of that name, the nearest first. One that
+// is null is left out; it is reported here if it must be given, for whether it
+// is null shows only now.
 func (b body) attributes(name string) []*hclsyntax.Attribute {
 	var all []*hclsyntax.Attribute
+	var null *hclsyntax.Attribute
 	for _, l := range b.layers {
-		if a := l.Attributes[name]; a != nil {
+		switch a := l.Attributes[name]; {
+		case a == nil:
+		case b.isNull(a.Expr):
+			null = a
+		default:
 			all = append(all, a)
 		}
 	}
+	if len(all) == 0 && null != nil && b.schema != nil && slices.Contains(b.schema.needs, name) {
+		b.e.error(null.Expr.Range(), fmt.Sprintf("%s lacks %s", b.what, name), "It is null, which is the same as left out; and it must be given.")
+	}
 	return all
+}
+
+// isNull tells whether an expression has the value null. What has no value
+// because of an error has not.
+func (b body) isNull(expr hclsyntax.Expression) bool {
+	switch x := expr.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return x.Val.IsNull()
+	case *hclsyntax.TemplateExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr:
+		return false
+	}
+	if usesSession(expr) {
+		return false
+	}
+	v, ok := b.e.value(expr, b.scope)
+	return ok && v.IsNull()
 }
 
 // bad reports a value. What was said about an attribute when it was read for
@@ -200,7 +225,7 @@ func (b body) duration(name string, def time.Duration) time.Duration {
 // inner returns the block of that kind within, merged with those of the
 // bases; ok is false if there is none.
 func (b body) inner(kind string) (in body, ok bool) {
-	in = body{e: b.e, scope: b.scope, what: kind + " in " + b.what}
+	in = body{e: b.e, scope: b.scope, what: kind + " in " + b.what, schema: b.schemaOf(kind)}
 	for _, l := range b.layers {
 		for _, block := range l.Blocks {
 			if block.Type != kind {
@@ -216,6 +241,14 @@ func (b body) inner(kind string) (in body, ok bool) {
 	return in, len(in.layers) > 0
 }
 
+// schemaOf is the schema of the blocks of that kind within.
+func (b body) schemaOf(kind string) *schema {
+	if b.schema == nil || b.schema.inner(kind) == nil {
+		return nil
+	}
+	return &b.schema.inner(kind).schema
+}
+
 // many returns the blocks of that kind within that have no label, in the
 // order of the files.
 func (b body) many(kind string) []body {
@@ -223,7 +256,7 @@ func (b body) many(kind string) []body {
 	for _, l := range slices.Backward(b.layers) {
 		for _, block := range l.Blocks {
 			if block.Type == kind {
-				list = append(list, body{e: b.e, scope: b.scope, what: kind + " in " + b.what, header: block.DefRange(), layers: []*hclsyntax.Body{block.Body}})
+				list = append(list, body{e: b.e, scope: b.scope, what: kind + " in " + b.what, header: block.DefRange(), layers: []*hclsyntax.Body{block.Body}, schema: b.schemaOf(kind)})
 			}
 		}
 	}
@@ -245,7 +278,7 @@ func (b body) labelled(kind string) (labels []string, blocks map[string]body) {
 			in, seen := blocks[label]
 			if !seen {
 				labels = append(labels, label)
-				in = body{e: b.e, scope: b.scope, what: fmt.Sprintf("%s %q in %s", kind, label, b.what)}
+				in = body{e: b.e, scope: b.scope, what: fmt.Sprintf("%s %q in %s", kind, label, b.what), schema: b.schemaOf(kind)}
 			}
 			in.header = block.DefRange()
 			in.layers = append([]*hclsyntax.Body{block.Body}, in.layers...)

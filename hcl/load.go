@@ -105,10 +105,15 @@ func (l *loader) loadLocals() {
 // what names a block in messages: network "llm-only".
 func (b *block) what() string { return fmt.Sprintf("%s %q", b.kind, b.label) }
 
+// body is what a block says by itself.
+func (e *evaluator) body(b *block, sc *scope) body {
+	return body{e: e, scope: sc, what: b.what(), header: b.syntax.DefRange(), layers: []*hclsyntax.Body{b.body}, schema: schemaOf(b.kind)}
+}
+
 // read reads a block into the Set, also if some of it has errors: so that
 // what stands between blocks is checked as far as it goes.
 func (l *loader) read(b *block) {
-	x := body{e: l.evaluator, what: b.what(), header: b.syntax.DefRange(), layers: []*hclsyntax.Body{b.body}}
+	x := l.body(b, nil)
 	s := &l.set
 	switch b.kind {
 	case "secret":

@@ -75,7 +75,7 @@ func (l *loader) forEach(b *block, a *hclsyntax.Attribute) ([]*scope, bool) {
 }
 
 func (l *loader) readProject(b *block, sc *scope) specs.Project {
-	x := body{e: l.evaluator, scope: sc, what: b.what(), header: b.syntax.DefRange(), layers: []*hclsyntax.Body{b.body}}
+	x := l.body(b, sc)
 	p := specs.Project{Range: rangeOf(x.header), Name: l.projectName(x, b, sc)}
 	sc.project = map[string]cty.Value{"name": known(p.Name)}
 	p.Directory = x.string("directory")

@@ -68,7 +68,7 @@ func (e *evaluator) isAbstract(sandbox string) bool {
 	if b == nil {
 		return false
 	}
-	return body{e: e, what: b.what(), layers: []*hclsyntax.Body{b.body}}.bool("abstract")
+	return e.body(b, nil).bool("abstract")
 }
 
 // refMap returns a map from text to the names of blocks.

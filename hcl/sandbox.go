@@ -17,11 +17,10 @@ func (l *loader) layers(b *block) (layers []*hclsyntax.Body, whole bool) {
 	chain := []string{b.label}
 	for {
 		layers = append(layers, b.body)
-		a := b.body.Attributes["extends"]
-		if a == nil {
+		own := l.body(b, nil)
+		if own.attribute("extends") == nil {
 			return layers, true
 		}
-		own := body{e: l.evaluator, what: b.what(), header: b.syntax.DefRange(), layers: []*hclsyntax.Body{b.body}}
 		base := own.ref("extends", "sandbox")
 		if base == "" {
 			return layers, false
@@ -48,7 +47,8 @@ func (l *loader) reportCycle(members []string) {
 // abstract one, and for one whose base can't be had.
 func (l *loader) readSandbox(b *block) (s specs.Sandbox, ok bool) {
 	layers, whole := l.layers(b)
-	x := body{e: l.evaluator, what: b.what(), header: b.syntax.DefRange(), layers: layers}
+	x := l.body(b, nil)
+	x.layers = layers
 	abstract := l.isAbstract(b.label)
 	s = specs.Sandbox{
 		Range:       rangeOf(x.header),

@@ -75,7 +75,7 @@ func (e *evaluator) declare(name string, b *block) *variable {
 		v.given = true
 		return v
 	}
-	block := body{e: e, what: b.what(), header: v.at, layers: []*hclsyntax.Body{b.body}}
+	block := e.body(b, nil)
 	v.sensitive = block.bool("sensitive")
 	block.string("description")
 	if a := b.body.Attributes["type"]; a != nil {
