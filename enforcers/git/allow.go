@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // mark is the setting that shows a repository to be cordon's to keep.
@@ -13,7 +14,7 @@ const (
 	remoteName  = "origin"
 )
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]{0,63}$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]{0,63}$`) })
 
 // allowed tells whether a setting may stay. The list is of what may, since
 // every release of git knows new settings that run a program or name a file.
@@ -38,10 +39,10 @@ func allowed(s setting) bool {
 		"submodule.*.active", "submodule.active":
 		return true
 	case "branch.*.remote", "branch.*.pushremote", "remote.pushdefault":
-		return s.value == "." || plainName.MatchString(s.value) // and not an address
+		return s.value == "." || plainName().MatchString(s.value) // and not an address
 	case "remote.*.url", "submodule.*.url":
 		shown, ok := safeURL(s.value)
-		return ok && shown == s.value && (s.section != "remote" || plainName.MatchString(s.subsection))
+		return ok && shown == s.value && (s.section != "remote" || plainName().MatchString(s.subsection))
 	case "lfs.*.locksverify": // Git LFS writes it when it has pushed
 		shown, ok := safeURL(s.subsection)
 		return ok && shown == s.subsection && (s.value == "true" || s.value == "false")
@@ -58,7 +59,7 @@ func shownName(s setting) string {
 	if s.hasSub {
 		sub = ".*"
 		named := s.section == "branch" || s.section == "remote" || s.section == "submodule"
-		if named && plainName.MatchString(s.subsection) {
+		if named && plainName().MatchString(s.subsection) {
 			sub = "." + s.subsection
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
@@ -62,13 +63,15 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 	return out, nil
 }
 
-var scpLike = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[A-Za-z0-9._~/+-]+$`)
+var scpLike = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[A-Za-z0-9._~/+-]+$`)
+})
 
 // safeURL returns a remote's address as it may be shown: without password,
 // token and query. ok tells whether it is one that runs nothing and reads no
 // file of the host: https, http, ssh or user@host:path.
 func safeURL(raw string) (shown string, ok bool) {
-	if scpLike.MatchString(raw) {
+	if scpLike().MatchString(raw) {
 		return raw, true
 	}
 	u, err := url.Parse(raw)

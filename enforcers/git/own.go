@@ -151,7 +151,7 @@ func (o *own) head() string {
 		return none
 	}
 	branch, ok := strings.CutPrefix(strings.TrimSuffix(string(buf[:n]), "\n"), "ref: refs/heads/")
-	if !ok || !plainName.MatchString(branch) {
+	if !ok || !plainName().MatchString(branch) {
 		return none
 	}
 	return "ref: refs/heads/" + branch + "\n"

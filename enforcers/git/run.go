@@ -180,7 +180,7 @@ func (r Runner) clone(ctx context.Context, o *own) error {
 	first, _, _ := strings.Cut(refs.String(), "\n")
 	name, _, _ := strings.Cut(first, "\t")
 	branch, ok := strings.CutPrefix(name, "ref: refs/heads/")
-	if !ok || !plainName.MatchString(branch) || strings.Contains(branch, "..") {
+	if !ok || !plainName().MatchString(branch) || strings.Contains(branch, "..") {
 		return nil // an empty repository, or one without a branch to be on
 	}
 	if err := r.git(ctx, o, r.Stdout, "--work-tree="+o.project.Directory, "checkout", "-q", "--no-recurse-submodules", "-b", branch, "refs/remotes/"+remoteName+"/"+branch); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Bounds of gitprotocol-common(5), and of what is held of a push.
@@ -31,10 +32,13 @@ type commands struct {
 
 func (c commands) has(capability string) bool { return slices.Contains(c.capabilities, capability) }
 
+// Compiled on first use: every start of cordon would pay for it.
 var (
-	command = regexp.MustCompile(`^(?:[0-9a-f]{40} [0-9a-f]{40}|[0-9a-f]{64} [0-9a-f]{64}) (refs/[^\x00-\x20\x7f~^:?*\[\\]+)$`)
-	shallow = regexp.MustCompile(`^shallow (?:[0-9a-f]{40}|[0-9a-f]{64})$`)
-	badRef  = regexp.MustCompile(`\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$`)
+	command = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:[0-9a-f]{40} [0-9a-f]{40}|[0-9a-f]{64} [0-9a-f]{64}) (refs/[^\x00-\x20\x7f~^:?*\[\\]+)$`)
+	})
+	shallow = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^shallow (?:[0-9a-f]{40}|[0-9a-f]{64})$`) })
+	badRef  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.\.|//|/\.|@\{|\.lock(?:/|$)|[./]$`) })
 )
 
 // readCommands reads what stands before a pack, up to the flush and no byte
@@ -63,14 +67,14 @@ func (c *commands) take(line string) error {
 	if !more {
 		text = strings.TrimSuffix(text, "\n")
 	}
-	if shallow.MatchString(text) && !more && len(c.refs) == 0 {
+	if shallow().MatchString(text) && !more && len(c.refs) == 0 {
 		return nil
 	}
-	m := command.FindStringSubmatch(text)
+	m := command().FindStringSubmatch(text)
 	switch {
 	case strings.HasPrefix(text, "push-cert"):
 		return errors.New("signed pushes are not passed on")
-	case m == nil || badRef.MatchString(m[1]):
+	case m == nil || badRef().MatchString(m[1]):
 		return errors.New("a command must be OLD NEW REF")
 	case slices.Contains(c.refs, m[1]):
 		return errors.New("a ref is named twice")

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/aicodesit/cordon/specs"
 )
@@ -83,9 +84,9 @@ type batched struct {
 	Objects  []object `json:"objects"`
 }
 
-var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:-]{1,255}$`)
+var plainHost = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9.:-]{1,255}$`) })
 
-var lfsOID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var lfsOID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 
 func (v *visit) batch() *refusal {
 	var b batch
@@ -99,7 +100,7 @@ func (v *visit) batch() *refusal {
 		return &refusal{http.StatusUnprocessableEntity, "malformed", "the operation is neither upload nor download"}
 	}
 	for i, o := range b.Objects {
-		if !lfsOID.MatchString(o.OID) || o.Size < 0 {
+		if !lfsOID().MatchString(o.OID) || o.Size < 0 {
 			return &refusal{http.StatusUnprocessableEntity, "malformed", "an object must have a SHA-256 and a size"}
 		}
 		b.Objects[i] = object{OID: o.OID, Size: o.Size}
@@ -189,7 +190,7 @@ func (v *visit) mayLead(href string) bool {
 // hostOf names a host for a message, if it has a plain name.
 func hostOf(href string) string {
 	u, err := url.Parse(href)
-	if err != nil || !plainHost.MatchString(u.Host) {
+	if err != nil || !plainHost().MatchString(u.Host) {
 		return "another host"
 	}
 	return u.Scheme + "://" + u.Host
