@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/aicodesit/cordon/specs"
 )
@@ -35,7 +36,7 @@ BEGIN
     BEGIN
       PERFORM set_config('search_path', 'pg_catalog, ' || quote_ident(w.schema) || ', pg_temp', true);
       EXECUTE format('CREATE TEMP TABLE %I (LIKE %I.%I)', w.name, w.schema, w.name);
-      EXECUTE format('CREATE POLICY cordon ON pg_temp.%I FOR INSERT WITH CHECK (%s)', w.name, w."check");
+      EXECUTE format('CREATE POLICY cordon ON pg_temp.%I FOR INSERT WITH CHECK (%s' || chr(10) || ')', w.name, w."check");
       PERFORM set_config('search_path', 'pg_catalog', true);
       FOR round IN 1..5 LOOP
         SELECT pg_get_expr(p.polwithcheck, p.polrelid) INTO STRICT next FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
@@ -80,6 +81,9 @@ func (e *Enforcer) normalise(ctx context.Context, set specs.Set, found []specs.T
 	if err != nil {
 		return err
 	}
+	if list, err = expressions(ctx, c, list, found); err != nil || len(list) == 0 {
+		return err
+	}
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if err := ask(ctx, tx, list, found); err != nil {
 			return err
@@ -90,6 +94,38 @@ func (e *Enforcer) normalise(ctx context.Context, set specs.Set, found []specs.T
 		return nil
 	}
 	return err
+}
+
+// expressions are those of list that are one expression and nothing else. The
+// server's own parser decides, by the protocol that takes a single statement
+// (Parse of the extended query protocol): what a condition could add to the
+// statement that it stands in would be run with the rights of cordon. The
+// others get their CheckError.
+func expressions(ctx context.Context, c *pgx.Conn, list []wanted, found []specs.Table) ([]wanted, error) {
+	problems := map[string]string{} // "" is none
+	var out []wanted
+	for _, w := range list {
+		problem, asked := problems[w.Check]
+		if !asked {
+			// A policy ends with this clause: nothing can stand in it but an
+			// expression, and nothing behind it. The line's end ends a comment.
+			_, err := c.PgConn().Prepare(ctx, "", "CREATE POLICY cordon ON cordon FOR INSERT WITH CHECK ("+w.Check+"\n)", nil)
+			var refused *pgconn.PgError
+			switch {
+			case errors.As(err, &refused):
+				problem = refused.Message
+			case err != nil:
+				return nil, err
+			}
+			problems[w.Check] = problem
+		}
+		if problem != "" {
+			found[w.Index].CheckError = problem
+			continue
+		}
+		out = append(out, w)
+	}
+	return out, nil
 }
 
 func ask(ctx context.Context, tx pgx.Tx, list []wanted, found []specs.Table) error {
