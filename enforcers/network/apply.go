@@ -75,7 +75,8 @@ func (c Chain) script() string {
 }
 
 // moveHook removes all jumps of cordon's from the built-in chain and, if it is
-// to stay, puts the right one first, in one change.
+// to stay, puts the right one first, in one change. Then the table is
+// dormant no more.
 func (e *Enforcer) moveHook(ctx context.Context, h Hook, stay bool) error {
 	rules, err := e.rules(ctx, h.Family, false)
 	if err != nil {
@@ -93,7 +94,10 @@ func (e *Enforcer) moveHook(ctx context.Context, h Hook, stay bool) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return e.kernel.restore(ctx, h.Family, script(h.Table, lines...))
+	if err := e.kernel.restore(ctx, h.Family, script(h.Table, lines...)); err != nil || !stay {
+		return err
+	}
+	return e.wake(h.Family, h.Table)
 }
 
 // putSet makes the set, and removes from one that is there what is no member.
@@ -106,10 +110,13 @@ func (e *Enforcer) putSet(ctx context.Context, w Set) error {
 		return e.kernel.changeSet(ctx, setChange{verb: "create", set: w.name()})
 	}
 	s := found[0]
-	if s.kind != setType || s.family != setFamily || len(s.options) > 0 {
-		return e.remakeSet(ctx, w.name())
+	if s.kind != setType || s.family != setFamily {
+		return e.remakeSet(ctx, w.name(), nil)
 	}
-	_, strays := s.split(w.Network)
+	members, strays := s.split(w.Network)
+	if len(s.options) > 0 {
+		return e.remakeSet(ctx, w.name(), members)
+	}
 	for _, el := range strays {
 		if err := e.kernel.changeSet(ctx, setChange{verb: "del", set: w.name(), element: el}); err != nil {
 			return err
@@ -121,8 +128,8 @@ func (e *Enforcer) putSet(ctx context.Context, w Set) error {
 // remakeSet replaces a set by one of the right type. A set's type can't
 // change, a swap wants two of one type, and what a rule asks can't be
 // destroyed. So the rules of ours that ask it give way to ones that refuse
-// everything, and come back.
-func (e *Enforcer) remakeSet(ctx context.Context, name string) error {
+// everything, and come back when the members have.
+func (e *Enforcer) remakeSet(ctx context.Context, name string, members []Member) error {
 	var asking []Chain
 	for _, family := range e.families {
 		rules, err := e.rules(ctx, family, false)
@@ -147,6 +154,11 @@ func (e *Enforcer) remakeSet(ctx context.Context, name string) error {
 	}
 	for _, verb := range []string{"destroy", "create"} {
 		if err := e.kernel.changeSet(ctx, setChange{verb: verb, set: name}); err != nil {
+			return err
+		}
+	}
+	for _, m := range members {
+		if err := e.kernel.changeSet(ctx, setChange{verb: "add", set: name, element: m.element()}); err != nil {
 			return err
 		}
 	}

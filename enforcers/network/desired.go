@@ -26,11 +26,13 @@ type Enforcer struct {
 	kernel   kernel
 	families []string
 	links    func() ([]string, error) // names of the host's interfaces
+	// wake makes the rules of a table be asked again, should it be dormant.
+	wake func(family, table string) error
 }
 
 // New returns an Enforcer on this host.
 func New(o Options) *Enforcer {
-	return &Enforcer{kernel: linux{dir: o.Dir}, families: families(o.NoIPv6), links: linkNames}
+	return &Enforcer{kernel: linux{dir: o.Dir}, families: families(o.NoIPv6), links: linkNames, wake: wakeTable}
 }
 
 func families(noIPv6 bool) []string {

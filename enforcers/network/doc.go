@@ -41,5 +41,12 @@
 // of the nf_tables or the legacy kind. They are called such that neither makes
 // a table of the other kind; a plain save makes none at all.
 //
+// Tables of nf_tables can be dormant, with all rules there and none asked: that
+// is drift of the table's hooks, and who puts a hook wakes the table. A built-in
+// chain that hangs on no hook, or another one, is an error: to make it anew
+// would take others' rules away. What decides before these tables is not looked
+// at: chains of the family netdev and flowtables that others make for slots'
+// interfaces, by nft alone.
+//
 // Needs CAP_NET_ADMIN on the host, and the ipset type hash:net,iface.
 package network

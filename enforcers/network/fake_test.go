@@ -18,10 +18,11 @@ type fake struct {
 	ipsets  map[string]*set
 	forward string
 	was     *string
+	dormant map[string]bool // by family and table
 }
 
 func newFake() *fake {
-	f := &fake{tables: map[string]ruleset{}, ipsets: map[string]*set{}, forward: "0"}
+	f := &fake{tables: map[string]ruleset{}, ipsets: map[string]*set{}, forward: "0", dormant: map[string]bool{}}
 	for _, family := range []string{v4, v6} {
 		f.tables[family] = ruleset{"filter": builtins("INPUT", "FORWARD", "OUTPUT"), "nat": builtins("PREROUTING", "POSTROUTING", "OUTPUT")}
 	}
@@ -56,6 +57,9 @@ func (f *fake) save(_ context.Context, family string, _ bool) (string, error) {
 			}
 		}
 		b.WriteString("COMMIT\n")
+		if f.dormant[family+table] {
+			b.WriteString(dormantNote(table))
+		}
 	}
 	return b.String(), nil
 }
@@ -65,7 +69,7 @@ func (r ruleset) clone() ruleset {
 	for table, chains := range r {
 		out[table] = map[string]*chain{}
 		for name, c := range chains {
-			out[table][name] = &chain{c.builtin, slices.Clone(c.rules)}
+			out[table][name] = &chain{builtin: c.builtin, rules: slices.Clone(c.rules)}
 		}
 	}
 	return out
@@ -87,6 +91,11 @@ func (f *fake) restore(_ context.Context, family, script string) error {
 		}
 	}
 	f.tables[family] = next
+	return nil
+}
+
+func (f *fake) wake(family, table string) error {
+	delete(f.dormant, family+table)
 	return nil
 }
 

@@ -18,7 +18,8 @@ import (
 
 // kernel is what this package wants of the host.
 type kernel interface {
-	// save is the text of iptables-save for a family: all tables there are.
+	// save is the text of iptables-save for a family: all tables there are, and
+	// a comment for each that is dormant (see [dormantNote]).
 	// With known, a text saved before may be returned if the kernel says that
 	// no rule has changed since.
 	save(ctx context.Context, family string, known bool) (string, error)
@@ -100,6 +101,11 @@ func (k linux) save(ctx context.Context, family string, known bool) (string, err
 	if err != nil {
 		return "", err
 	}
+	notes, err := dormantNotes(family)
+	if err != nil {
+		return "", err
+	}
+	out = append(out, notes...)
 	if after, ok := k.ruleState(family); counted && ok && after == state {
 		k.keep(family, state, string(out))
 	}
@@ -135,7 +141,7 @@ func (linux) changeSet(_ context.Context, c setChange) error {
 		return fmt.Errorf("ipset %s: no such command", c.verb)
 	}
 	if err != nil {
-		return fmt.Errorf("ipset %s %s %s: %w", c.verb, c.set, c.element, err)
+		return fmt.Errorf("ipset %s %s %s: %w", c.verb, c.set, c.element, setError(err))
 	}
 	return nil
 }

@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/coreos/go-iptables/iptables"
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink/nl"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/internal/rundir"
@@ -62,7 +64,7 @@ func use(t testing.TB, backend string) {
 }
 
 func real() *Enforcer {
-	return &Enforcer{kernel: linux{dir: rundir.Dir("/run/cordon")}, families: families(IPv6Absent()), links: linkNames}
+	return &Enforcer{kernel: linux{dir: rundir.Dir("/run/cordon")}, families: families(IPv6Absent()), links: linkNames, wake: wakeTable}
 }
 
 func forward(t testing.TB) string {
@@ -84,7 +86,7 @@ func TestOnKernel(t *testing.T) {
 				New:     func(*testing.T) reconciler.Enforcer { return real() },
 				Sets:    sets()[:2], // the suite makes thousands of changes, 10 ms each
 				Foreign: foreign,
-				Damage:  damage(),
+				Damage:  append(damage(), map[string][]enforcertest.Damage{nft: dormancy()}[backend]...),
 				Steps:   20,
 			})
 			for _, set := range sets()[2:] {
@@ -197,6 +199,11 @@ func hand(name, commands string) enforcertest.Damage {
 	}}
 }
 
+// remade makes the set anew, with options and the members that it had.
+func remade(options string) string {
+	return "ipset create tmp hash:net,iface " + options + "\nipset add tmp 10.201.0.2,c-llm.0\nipset add tmp 10.201.0.50,c-llm.12\nipset swap tmp cordon-llm\nipset destroy tmp"
+}
+
 func damage() []enforcertest.Damage {
 	return []enforcertest.Damage{
 		hand("rule deleted", "iptables -D CORDON-IN-llm 1"),
@@ -238,9 +245,109 @@ func damage() []enforcertest.Damage {
 		hand("internet set remade and asked again", "iptables -F CORDON-FWD-term-1\niptables -F CORDON-FORWARD\nipset destroy cordon-term-1\nipset create cordon-term-1 hash:net,port\n"+
 			"iptables -A CORDON-FORWARD -o c-term-1.+ -m set --match-set cordon-term-1 dst,dst -j ACCEPT"),
 		hand("set remade with a timeout", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:net,iface timeout 600"),
+		hand("set remade for no more members", remade("maxelem 2")),
+		hand("set remade for more members", remade("maxelem 1000000")),
+		hand("set remade so that members are thrown out", remade("forceadd")),
+		hand("set remade with counters", remade("counters")),
+		hand("set remade with comments", remade("comment")),
+		hand("set remade with marks", remade("skbinfo")),
 		hand("set remade for IPv6", "iptables -F CORDON-IN-llm\nipset destroy cordon-llm\nipset create cordon-llm hash:net,iface family inet6"),
 		{Name: "forwarding off", Do: func(t *testing.T) { must(t, os.WriteFile(ipForward, []byte("0"), 0o644)) }},
 		{Name: "a set of a network that is not", Do: func(t *testing.T) { sh(t, "ipset", "create", "cordon-gone", "hash:ip") }},
+	}
+}
+
+// dormancy is what only tables of nf_tables can come to.
+func dormancy() []enforcertest.Damage {
+	return []enforcertest.Damage{
+		hand("filter dormant", "nft add table ip filter { flags dormant; }"),
+		hand("nat dormant", "nft add table ip nat { flags dormant; }"),
+		hand("IPv6 dormant", "nft add table ip6 filter { flags dormant; }"),
+		hand("dormant and unhooked", "iptables -D INPUT 1\nnft add table ip filter { flags dormant; }"),
+	}
+}
+
+// A session's start, which asks for the hooks alone and may take the rules as
+// last read, sees that they are dormant, and that they work again.
+func TestDormantIsSeenAtOnce(t *testing.T) {
+	kerneltest.Host(t)
+	use(t, nft)
+	e := real()
+	_, err := e.kernel.(linux).dir.Make()
+	must(t, err)
+	apply(t, e, sets()[0])
+	t.Cleanup(func() { apply(t, e, specs.Set{}); sh(t, "nft", "flush", "ruleset") })
+	for _, c := range []struct{ nft, family, table, chain string }{
+		{"ip filter", v4, "filter", "INPUT"},
+		{"ip filter", v4, "filter", "FORWARD"},
+		{"ip nat", v4, "nat", "POSTROUTING"},
+		{"ip6 filter", v6, "filter", "INPUT"},
+	} {
+		h := newHook(c.family, c.table, c.chain)
+		drift := func() []string {
+			part, err := e.ReadPart(context.Background(), []reconciler.Addr{h.Addr()})
+			must(t, err)
+			if len(part) != 1 {
+				t.Fatalf("read %v", part)
+			}
+			return part[0].(Hook).Drift
+		}
+		for range 2 { // the second time from what is kept
+			if d := drift(); d != nil {
+				t.Errorf("%s: %q", h.Addr(), d)
+			}
+		}
+		sh(t, "nft", "add", "table", c.nft, "{ flags dormant; }")
+		for range 2 {
+			if d := drift(); len(d) != 1 || !strings.Contains(d[0], "dormant") {
+				t.Errorf("%s: %q", h.Addr(), d)
+			}
+		}
+		apply(t, e, sets()[0])
+		if text := sh(t, "nft", "list", "ruleset"); strings.Contains(text, "dormant") {
+			t.Errorf("still dormant:\n%s", text)
+		}
+	}
+}
+
+// A table of others, and one that is left, stays as it is.
+func TestWakesNothingElse(t *testing.T) {
+	kerneltest.Host(t)
+	use(t, nft)
+	e := real()
+	t.Cleanup(func() { sh(t, "nft", "flush", "ruleset") })
+	sh(t, "nft", "add", "table", "ip", "mine", "{ flags dormant; }")
+	sh(t, "nft", "add", "table", "ip", "raw", "{ flags dormant; }")
+	apply(t, e, sets()[0])
+	converged(t, e, sets()[0])
+	sh(t, "nft", "add", "table", "ip", "filter", "{ flags dormant; }")
+	apply(t, e, specs.Set{})
+	text := sh(t, "nft", "list", "ruleset")
+	if strings.Count(text, "flags dormant") != 3 {
+		t.Errorf("woken:\n%s", text)
+	}
+}
+
+// Where the rules of a built-in chain can't be seen, or aren't asked because
+// it hangs on no hook or another one, that is an error.
+func TestBuiltinChainsThatAreNone(t *testing.T) {
+	kerneltest.Host(t)
+	use(t, nft)
+	e := real()
+	t.Cleanup(func() { sh(t, "nft", "flush", "ruleset") })
+	for name, chain := range map[string]string{
+		"no hook":          "INPUT",
+		"another hook":     "INPUT { type filter hook output priority 0; }",
+		"another priority": "INPUT { type filter hook input priority 5; }",
+		"another type":     "FORWARD { type route hook output priority 0; }",
+		"another name":     "OTHER { type filter hook input priority 0; }",
+	} {
+		sh(t, "nft", "flush", "ruleset")
+		sh(t, "nft", "add", "table", "ip", "filter")
+		sh(t, "nft", "add", "chain", "ip", "filter", chain)
+		if got, err := e.Read(context.Background()); err == nil {
+			t.Errorf("%s: read as %v", name, got)
+		}
 	}
 }
 
@@ -368,6 +475,25 @@ func TestManyMembers(t *testing.T) {
 	converged(t, e, set)
 	if n := strings.Count(sh(t, "ipset", "save"), "add cordon-llm"); n != 1000 {
 		t.Errorf("%d elements", n)
+	}
+}
+
+// What ipset refuses, it says in words.
+func TestErrorsOfSets(t *testing.T) {
+	kerneltest.Host(t)
+	kerneltest.Program(t, "ipset")
+	sh(t, "ipset", "create", "cordon-small", "hash:net,iface", "maxelem", "1")
+	t.Cleanup(func() { sh(t, "ipset", "destroy", "cordon-small") })
+	var err error
+	for i := range 2 {
+		m := Member{Network: "small", Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), Interface: "c-small." + strconv.Itoa(i)}
+		err = linux{}.changeSet(context.Background(), setChange{verb: "add", set: "cordon-small", element: m.element()})
+	}
+	if err == nil || !strings.Contains(err.Error(), "the set is full") {
+		t.Errorf("a set of one with two: %v", err)
+	}
+	if text := setError(nl.IPSetError(nl.IPSET_ERR_TYPE_SPECIFIC + 99)).Error(); !strings.Contains(text, "4451") {
+		t.Errorf("a number without text: %s", text)
 	}
 }
 

@@ -222,7 +222,7 @@ func kindOf(a reconciler.Addr) string {
 func TestReadPartOfAQuotedName(t *testing.T) {
 	f := newFake()
 	f.ipsets["cordon-a.b"] = &set{name: "cordon-a.b", kind: setType, family: setFamily}
-	e := &Enforcer{kernel: f, families: families(false), links: noLinks}
+	e := &Enforcer{kernel: f, families: families(false), links: noLinks, wake: f.wake}
 	part, err := e.ReadPart(context.Background(), []reconciler.Addr{Set{Network: "a.b"}.Addr()})
 	must(t, err)
 	if len(part) != 1 {
@@ -239,7 +239,7 @@ func TestReadPartOfAQuotedName(t *testing.T) {
 // ip6tables would fail.
 func TestReadPartLeavesOutAFamilyThatIsNotThere(t *testing.T) {
 	f := newFake()
-	e := &Enforcer{kernel: lacking{f, v6}, families: families(true), links: noLinks}
+	e := &Enforcer{kernel: lacking{f, v6}, families: families(true), links: noLinks, wake: f.wake}
 	apply(t, e, sets()[0])
 	found, err := e.ReadPart(context.Background(), Member{Network: "llm"}.Needs()[2:])
 	if err != nil {
@@ -265,13 +265,16 @@ func (l lacking) save(ctx context.Context, family string, known bool) (string, e
 
 func TestParseSave(t *testing.T) {
 	for name, c := range map[string]struct{ text, err string }{
-		"empty":              {"", ""},
-		"one table":          {"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n", ""},
-		"cut off":            {"*filter\n:INPUT ACCEPT [0:0]\n", "has no end"},
-		"a rule of no chain": {"*filter\n-A INPUT -j ACCEPT\nCOMMIT\n", "unexpected line"},
-		"no table":           {":INPUT ACCEPT [0:0]\n", "outside of a table"},
-		"filter not shown":   {"# Table `filter' is incompatible, use 'nft' tool.\n", "incompatible"},
-		"another not shown":  {"# Table `mine' is incompatible, use 'nft' tool.\n", ""},
+		"empty":                  {"", ""},
+		"one table":              {"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n", ""},
+		"cut off":                {"*filter\n:INPUT ACCEPT [0:0]\n", "has no end"},
+		"a rule of no chain":     {"*filter\n-A INPUT -j ACCEPT\nCOMMIT\n", "unexpected line"},
+		"no table":               {":INPUT ACCEPT [0:0]\n", "outside of a table"},
+		"filter not shown":       {"# Table `filter' is incompatible, use 'nft' tool.\n", "incompatible"},
+		"base chains not shown":  {"# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.\n", "incompatible"},
+		"a chain without a hook": {"*filter\n:INPUT ACCEPT [0:0]\n:INPUT - [0:0]\nCOMMIT\n", "no hook"},
+		"another dormant":        {dormantNote("mine"), ""},
+		"another not shown":      {"# Table `mine' is incompatible, use 'nft' tool.\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseSave(c.text)
@@ -326,7 +329,7 @@ func TestOnFake(t *testing.T) {
 	enforcertest.Run(t, enforcertest.Harness{
 		Name: Name,
 		New: func(*testing.T) reconciler.Enforcer {
-			return &Enforcer{kernel: f, families: families(false), links: noLinks}
+			return &Enforcer{kernel: f, families: families(false), links: noLinks, wake: f.wake}
 		},
 		Sets: sets(),
 		Foreign: func(*testing.T) func(*testing.T) {
@@ -352,6 +355,8 @@ func TestOnFake(t *testing.T) {
 				s.elements = append(s.elements, Element{Prefix: netip.MustParsePrefix("0.0.0.0/1"), Interface: "c-llm.1"})
 			}},
 			{Name: "a set of another type", Do: func(*testing.T) { f.ipsets["cordon-llm"].kind = "hash:ip"; f.ipsets["cordon-llm"].elements = nil }},
+			{Name: "the filter dormant", Do: func(*testing.T) { f.dormant[v4+"filter"] = true }},
+			{Name: "IPv6 dormant", Do: func(*testing.T) { f.dormant[v6+"filter"] = true }},
 			{Name: "forwarding off", Do: func(*testing.T) { f.forward = "0" }},
 		},
 	})
@@ -396,7 +401,7 @@ func (b blind) forwarding(ctx context.Context) (string, bool, error) {
 // A Read that could not see everything is an error, never a shorter list.
 func TestReadIsWhole(t *testing.T) {
 	f := newFake()
-	e := &Enforcer{kernel: f, families: families(false), links: noLinks}
+	e := &Enforcer{kernel: f, families: families(false), links: noLinks, wake: f.wake}
 	apply(t, e, sets()[0])
 	for _, what := range []string{v4, v6, "ipv4 cut off", "ipv6 cut off", "sets", "forwarding"} {
 		e.kernel = blind{f, what}
@@ -413,7 +418,7 @@ func noLinks() ([]string, error) { return nil, nil }
 func TestNoSlotIsLeftUnguarded(t *testing.T) {
 	f := newFake()
 	links := []string{"lo", "c-llm.3", "c-llm2.4"}
-	e := &Enforcer{kernel: f, families: families(false), links: func() ([]string, error) { return links, nil }}
+	e := &Enforcer{kernel: f, families: families(false), links: func() ([]string, error) { return links, nil }, wake: f.wake}
 	r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
 	both := sets()[0]
 	apply(t, e, both)
@@ -446,7 +451,7 @@ func TestNoSlotIsLeftUnguarded(t *testing.T) {
 // A record has no type: a plan of records is shown, never applied.
 func TestApplyRefusesRecords(t *testing.T) {
 	f := newFake()
-	e := &Enforcer{kernel: f, families: families(false), links: noLinks}
+	e := &Enforcer{kernel: f, families: families(false), links: noLinks, wake: f.wake}
 	all, err := e.Desired(sets()[0])
 	must(t, err)
 	before := fmt.Sprint(f.tables, f.ipsets, f.forward)

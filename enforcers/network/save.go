@@ -14,6 +14,7 @@ type ruleset map[string]map[string]*chain
 
 type chain struct {
 	builtin bool
+	dormant bool // its table is
 	rules   []string
 }
 
@@ -27,7 +28,7 @@ func parseSave(text string) (ruleset, error) {
 		switch {
 		case line == "":
 		case line[0] == '#':
-			if err := incompatible(line); err != nil {
+			if err := rules.remark(line); err != nil {
 				return nil, err
 			}
 		case line[0] == '*':
@@ -49,13 +50,17 @@ func parseSave(text string) (ruleset, error) {
 	return rules, nil
 }
 
-// incompatible is the error for a comment by which iptables-nft-save leaves a
-// table out: "# Table `filter' is incompatible, use 'nft' tool."
-func incompatible(line string) error {
-	if !strings.Contains(line, "is incompatible") {
+// remark takes in a comment: that a table is dormant, or the one by which
+// iptables-nft-save leaves a table out: "# Table `filter' is incompatible, use
+// 'nft' tool.", or "contains incompatible base-chains".
+func (r ruleset) remark(line string) error {
+	if table, ok := dormantTable(line); ok {
+		for _, c := range r[table] {
+			c.dormant = true
+		}
 		return nil
 	}
-	if strings.Contains(line, "`filter'") || strings.Contains(line, "`nat'") {
+	if strings.Contains(line, " incompatible") && (strings.Contains(line, "`filter'") || strings.Contains(line, "`nat'")) {
 		return fmt.Errorf("iptables-save: %s", strings.TrimPrefix(line, "# "))
 	}
 	return nil
@@ -64,6 +69,10 @@ func incompatible(line string) error {
 func (r ruleset) add(table, line string) error {
 	first, rest, _ := strings.Cut(line, " ")
 	if declared, ok := strings.CutPrefix(first, ":"); ok {
+		// nf_tables can have a chain of the name that hangs on no hook.
+		if c := r[table][declared]; c != nil && c.builtin {
+			return fmt.Errorf("iptables-save: the chain %s of the table %s hangs on no hook: its rules are never asked", declared, table)
+		}
 		r[table][declared] = &chain{builtin: !strings.HasPrefix(rest, "- ")}
 		return nil
 	}
@@ -112,6 +121,9 @@ func hookIn(family, table, name string, c *chain) (Hook, bool) {
 		return Hook{}, false
 	}
 	h := Hook{Family: family, Table: table, Chain: name, Rule: c.rules[at], Position: at + 1}
+	if c.dormant {
+		h.Drift = append(h.Drift, "the table is dormant: none of its rules is asked")
+	}
 	for i, rule := range c.rules {
 		if i != at && ours(rule) {
 			h.Drift = append(h.Drift, fmt.Sprintf("also at %d: %s", i+1, rule))

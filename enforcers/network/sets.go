@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -114,7 +115,34 @@ func familyName(family byte) string {
 	return ""
 }
 
-// parseOptions are the options of a set by which members come and go.
+// setSize is how many elements a set has room for unless told otherwise.
+const setSize = 65536
+
+// setFlags are the options of sets that are bits, linux/netfilter/ipset/ip_set.h.
+func setFlags() map[uint32]string {
+	return map[uint32]string{
+		nl.IPSET_FLAG_WITH_COUNTERS: "counters", nl.IPSET_FLAG_WITH_COMMENT: "comment",
+		nl.IPSET_FLAG_WITH_FORCEADD: "forceadd", nl.IPSET_FLAG_WITH_SKBINFO: "skbinfo",
+	}
+}
+
+// setError has words for the numbers of errors that are ipset's own.
+func setError(err error) error {
+	var own nl.IPSetError
+	if !errors.As(err, &own) {
+		return err
+	}
+	switch own {
+	case nl.IPSET_ERR_TYPE_SPECIFIC: // IPSET_ERR_HASH_FULL
+		return fmt.Errorf("the set is full (%w)", err)
+	case nl.IPSET_ERR_TYPE_SPECIFIC + 1: // IPSET_ERR_HASH_ELEM
+		return fmt.Errorf("no such element can be in the set (%w)", err)
+	}
+	return fmt.Errorf("ipset refuses: %w", err)
+}
+
+// parseOptions are the options of a set that ours don't have. How large the
+// hash is, is the kernel's matter.
 func parseOptions(data []byte) ([]string, error) {
 	attrs, err := nl.ParseRouteAttr(data)
 	if err != nil {
@@ -122,10 +150,26 @@ func parseOptions(data []byte) ([]string, error) {
 	}
 	var out []string
 	for _, a := range attrs {
-		if a.Attr.Type&typeMask == nl.IPSET_ATTR_TIMEOUT && len(a.Value) == 4 {
-			out = append(out, fmt.Sprintf("timeout %d", binary.BigEndian.Uint32(a.Value)))
+		if len(a.Value) != 4 {
+			continue
+		}
+		value := binary.BigEndian.Uint32(a.Value)
+		switch a.Attr.Type & typeMask {
+		case nl.IPSET_ATTR_TIMEOUT:
+			out = append(out, fmt.Sprintf("timeout %d", value))
+		case nl.IPSET_ATTR_MAXELEM:
+			if value != setSize {
+				out = append(out, fmt.Sprintf("maxelem %d", value))
+			}
+		case nl.IPSET_ATTR_CADT_FLAGS:
+			for bit, name := range setFlags() {
+				if value&bit != 0 {
+					out = append(out, name)
+				}
+			}
 		}
 	}
+	slices.Sort(out)
 	return out, nil
 }
 
