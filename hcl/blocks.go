@@ -53,7 +53,11 @@ func readSecret(b body, name string) specs.Secret {
 	case found > 1:
 		b.e.error(b.header, b.what+" is said to be in more than one place", "Keep one of file, env, command, systemd and vault.")
 	case s.Env != "" && !validEnvName(s.Env):
-		b.bad(b.attribute("env").Expr.Range(), "env", fmt.Sprintf("%q can't be the name of an environment variable.", s.Env))
+		given := fmt.Sprintf("%q", s.Env)
+		if from := b.hiddenIn("env"); from != "" {
+			given = fmt.Sprintf("What it is made of, %s, is not shown: it", from)
+		}
+		b.bad(b.attribute("env").Expr.Range(), "env", given+" can't be the name of an environment variable.")
 	}
 	return s
 }
@@ -79,6 +83,20 @@ func (b body) place(name string) string {
 		return ""
 	}
 	return text
+}
+
+// hiddenIn names a variable that an attribute has its value from and that must
+// not be shown, or is "". A reference to a secret is none: its name is no secret.
+func (b body) hiddenIn(name string) string {
+	a := b.attribute(name)
+	if a == nil || usesSession(a.Expr) {
+		return ""
+	}
+	v, ok := b.evaluate(a)
+	if from := hiddenOf(v); ok && strings.HasPrefix(from, "var.") {
+		return from
+	}
+	return ""
 }
 
 func readEnvironment(b body, name string) specs.Environment {

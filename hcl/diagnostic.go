@@ -24,7 +24,8 @@ type Diagnostic struct {
 	Address  string // block that it is in, "network.llm-only"; "" is none
 	Range    specs.Range
 
-	source *source // file that Range lies in; nil when it could not be read
+	source  *source // file that Range lies in; nil when it could not be read
+	private bool    // what stands there must not be shown
 }
 
 // Diagnostics are sorted by file and place.
@@ -107,6 +108,12 @@ func (r *reporter) error(at hcllib.Range, summary, detail string) {
 	r.report(Diagnostic{Severity: Error, Summary: summary, Detail: detail, Range: rangeOf(at)})
 }
 
+// privately reports an error in a value that is not to be shown, nor the line
+// that it stands on.
+func (r *reporter) privately(at hcllib.Range, summary, detail string) {
+	r.report(Diagnostic{Severity: Error, Summary: summary, Detail: detail, Range: rangeOf(at), private: true})
+}
+
 // library reports what the HCL library found.
 func (r *reporter) library(diags hcllib.Diagnostics) {
 	for _, d := range diags {
@@ -134,6 +141,9 @@ func (r *reporter) finish(sources []*source) Diagnostics {
 		d.source = byName[d.Range.File]
 		if d.Address == "" && d.source != nil {
 			d.Address = d.source.addressAt(d.Range.Byte)
+		}
+		if d.private {
+			d.source = nil
 		}
 	}
 	slices.SortStableFunc(r.list, func(a, b Diagnostic) int {

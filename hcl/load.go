@@ -172,6 +172,13 @@ func (l *loader) problem(p specs.Problem) {
 	}
 	at := p.Range
 	if b, ok := l.bodies[place{p.Range.File, p.Range.Byte}]; ok && p.Attr != "" {
+		if from := b.hiddenIn(p.Attr); from != "" {
+			p.Summary = fmt.Sprintf("bad %s in %s", p.Attr, b.what)
+			p.Detail = fmt.Sprintf("What it is made of, %s, is not shown. LANGUAGE.md tells what it must be.", from)
+			p.Value = ""
+		}
+	}
+	if b, ok := l.bodies[place{p.Range.File, p.Range.Byte}]; ok && p.Attr != "" {
 		if found, ok := b.locate(p.Attr, p.Value); ok {
 			at = rangeOf(found)
 		}

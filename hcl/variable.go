@@ -93,25 +93,37 @@ func (e *evaluator) declare(name string, b *block) *variable {
 		return v
 	}
 	v.given = true
-	e.giveExpression(v, a)
+	e.giveExpression(v, a, v.sensitive)
 	return v
 }
 
-// giveExpression sets v to a constant that is written in a file.
-func (e *evaluator) giveExpression(v *variable, a *hclsyntax.Attribute) {
+// giveExpression sets v to a constant that is written in a file. Nothing of a
+// private one comes into a message.
+func (e *evaluator) giveExpression(v *variable, a *hclsyntax.Attribute, private bool) {
 	v.given = true
 	v.value = cty.DynamicVal
+	say := e.error
+	if private {
+		say = e.privately
+	}
 	for _, t := range a.Expr.Variables() {
-		e.error(t.SourceRange(), fmt.Sprintf("the value of variable %q refers to something", v.name), "Values of variables are constants. A local can combine variables: locals { name = … }.")
+		say(t.SourceRange(), fmt.Sprintf("the value of variable %q refers to something", v.name), "Values of variables are constants. A local can combine variables: locals { name = … }.")
 		return
 	}
-	got, ok := e.value(a.Expr, nil)
-	if !ok {
+	got, diags := a.Expr.Value(e.root)
+	switch {
+	case diags.HasErrors() && private:
+		say(a.Expr.Range(), fmt.Sprintf("bad value for variable %q", v.name), "It can't be evaluated; more is not said, for that could show the value.")
+		return
+	case diags.HasErrors():
+		e.library(e.explain(diags, e.root))
+		return
+	case !got.IsWhollyKnown():
 		return
 	}
 	got, err := valueOf(got, v.typ)
 	if err != nil {
-		e.error(a.Expr.Range(), fmt.Sprintf("bad value for variable %q", v.name), sentence(err.Error()))
+		say(a.Expr.Range(), fmt.Sprintf("bad value for variable %q", v.name), sentence(err.Error()))
 		return
 	}
 	v.value = got
@@ -164,6 +176,9 @@ func (e *evaluator) givePair(declared map[string]*variable, pair string) {
 	name, raw, ok := strings.Cut(pair, "=")
 	name = strings.TrimSpace(name)
 	if !ok {
+		if declared[name] == nil { // it may as well be a value
+			name = "…"
+		}
 		e.report(Diagnostic{Severity: Error, Summary: fmt.Sprintf("--var %s has no value", name), Detail: "Write --var name=value."})
 		return
 	}
@@ -193,7 +208,12 @@ func (e *evaluator) giveFile(declared map[string]*variable, name string) {
 		e.report(*problem)
 		return
 	}
-	content, _ := parseBytes(&source{name: name, bytes: raw}, e.reporter)
+	var said reporter
+	content, _ := parseBytes(&source{name: name, bytes: raw}, &said)
+	for _, d := range said.list {
+		d.Detail, d.private = "", true // details of the library quote
+		e.report(d)
+	}
 	if content == nil {
 		return
 	}
@@ -202,7 +222,7 @@ func (e *evaluator) giveFile(declared map[string]*variable, name string) {
 	}
 	for _, a := range sortedAttributes(content) {
 		if v := declared[a.Name]; v != nil {
-			e.giveExpression(v, a)
+			e.giveExpression(v, a, true)
 			continue
 		}
 		e.unknownVariable(declared, a.Name, "the file", rangeOf(a.NameRange))
