@@ -45,14 +45,14 @@ func shown(text, prefix string) string {
 
 // log writes the audit's line.
 func (x *exchange) log(ctx context.Context, audit *slog.Logger, proxy string) {
-	if audit == nil {
+	if audit == nil || !audit.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	attrs := []slog.Attr{
+	attrs := append(make([]slog.Attr, 0, 16), // all that follow
 		slog.String("proxy", proxy), slog.String("session", x.session.Lease.ID), slog.String("project", x.session.Lease.Project),
 		slog.String("address", x.addr), slog.String("method", x.method), slog.String("path", x.path), slog.Int("status", x.status),
 		slog.Float64("ms", float64(time.Since(x.start).Microseconds())/1000),
-	}
+	)
 	if x.reason != "" {
 		attrs = append(attrs, slog.String("reason", x.reason))
 	}
@@ -64,7 +64,10 @@ func (x *exchange) log(ctx context.Context, audit *slog.Logger, proxy string) {
 	if x.spent > 0 {
 		attrs = append(attrs, slog.Int64("money", x.spent))
 	}
-	audit.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
+	// Not by the Logger, which would look up from where it is called.
+	r := slog.NewRecord(time.Now(), slog.LevelInfo, "request", 0)
+	r.AddAttrs(attrs...)
+	_ = audit.Handler().Handle(ctx, r)
 }
 
 // metrics are the proxy's, without labels that grow with sessions or with

@@ -59,7 +59,7 @@ func key(b specs.Budget, s Session, now time.Time) string {
 	if b.Every <= 0 {
 		return who
 	}
-	return fmt.Sprintf("%s, %s from %s", who, b.Every, period(b, now).UTC().Format(time.RFC3339))
+	return who + ", " + b.Every.String() + " from " + period(b, now).UTC().Format(time.RFC3339)
 }
 
 func period(b specs.Budget, now time.Time) time.Time {
@@ -106,6 +106,9 @@ func (l *ledger) reserve(s Session, most amount) (*reservation, *refusal) {
 
 // unique drops repeated keys: two budgets of one scope and period share an account.
 func unique(keys []string) []string {
+	if len(keys) < 2 {
+		return keys
+	}
 	var out []string
 	seen := map[string]bool{}
 	for _, k := range keys {

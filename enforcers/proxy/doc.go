@@ -20,7 +20,10 @@
 // come back as they come, each read flushed, through a buffer of fixed size;
 // usage is read from a copy on the way by. A redirect is never followed nor
 // handed on. The upstream is spoken to in HTTP/1.1: there the window of a
-// slow reader is the socket's, in HTTP/2 it is megabytes for each stream.
+// slow reader is the socket's, in HTTP/2 it is megabytes for each stream. A
+// request is served by one goroutine from its first byte to its last, on both
+// sides (stricthttp.Server, internal/leanhttp): handing it on costs more than
+// all else that is done to it.
 //
 // Git's requests (below /git/, see gitgate) are let in by the slot alone, for
 // as long as the session has a valid token: what git could show, it would have

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"net/netip"
 	"time"
@@ -162,7 +161,7 @@ func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Res
 	x.status = resp.StatusCode
 	w.WriteHeader(resp.StatusCode)
 	streams := streaming(resp)
-	if streams && rc.Flush() != nil {
+	if streams && !ready(resp.Body) && rc.Flush() != nil {
 		s.abort(ctx, x)
 	}
 	buffer := s.buffers.Get().(*[]byte)
@@ -192,6 +191,13 @@ func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Res
 	}
 }
 
+// ready tells whether the next read of an answer is known not to wait: its
+// head then goes out with what it brings.
+func ready(body io.Reader) bool {
+	b, ok := body.(interface{ Ready() bool })
+	return ok && b.Ready()
+}
+
 func (s *Server) passed(x *exchange, n int) {
 	if x.sent == 0 {
 		x.first = time.Since(x.start)
@@ -206,7 +212,7 @@ func (s *Server) abort(ctx context.Context, x *exchange) {
 	if ctx.Err() != nil {
 		x.reason = cut(ctx).reason
 	}
-	panic(http.ErrAbortHandler) // how net/http is told
+	panic(http.ErrAbortHandler) // how the server is told
 }
 
 // streaming tells whether an answer is to be flushed as it comes.
@@ -214,6 +220,5 @@ func streaming(resp *http.Response) bool {
 	if resp.ContentLength >= 0 {
 		return false
 	}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return kind != "application/json"
+	return mediaType(resp.Header.Get("Content-Type")) != "application/json"
 }

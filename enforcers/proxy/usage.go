@@ -57,10 +57,19 @@ type meter struct {
 	end  func()       // the answer is whole
 }
 
+// mediaType is the type without its parameters, "" for none.
+func mediaType(contentType string) string {
+	if contentType == "application/json" { // nothing to take apart
+		return contentType
+	}
+	kind, _, _ := mime.ParseMediaType(contentType)
+	return kind
+}
+
 // newMeter returns the meter for an answer of the content type.
 func newMeter(contentType string) *meter {
 	m := &meter{end: func() {}}
-	kind, _, _ := mime.ParseMediaType(contentType)
+	kind := mediaType(contentType)
 	switch {
 	case kind == "text/event-stream":
 		m.feed = (&lines{each: m.line}).feed

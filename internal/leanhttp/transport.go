@@ -11,6 +11,7 @@ package leanhttp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -131,7 +132,7 @@ func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
 		return nil, errors.Join(err, sent)
 	}
 	keep := sent == nil && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
-	resp.Body = &body{in: resp.Body, conn: c, transport: t, stop: stop, keep: keep}
+	resp.Body = &body{in: resp.Body, conn: c, transport: t, stop: stop, keep: keep, chunked: resp.TransferEncoding != nil}
 	return resp, nil
 }
 
@@ -142,13 +143,30 @@ type body struct {
 	transport *Transport
 	stop      func() bool
 	keep      bool
+	chunked   bool
+	begun     bool
 	done      bool
+}
+
+// Ready tells whether something of an answer of which nothing was read is
+// there already, so that a Read would not wait.
+func (b *body) Ready() bool {
+	if b.done || b.begun {
+		return false
+	}
+	there, err := b.conn.in.Peek(b.conn.in.Buffered())
+	if err != nil || !b.chunked {
+		return err == nil && len(there) > 0
+	}
+	_, chunk, ok := bytes.Cut(there, []byte("\n")) // after its length
+	return ok && len(chunk) > 0
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.done {
 		return 0, io.EOF
 	}
+	b.begun = true
 	n, err := b.in.Read(p)
 	if err != nil {
 		b.finish(b.keep && errors.Is(err, io.EOF))

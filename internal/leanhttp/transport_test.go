@@ -289,3 +289,41 @@ func TestTLS(t *testing.T) {
 		t.Error("another scheme works")
 	}
 }
+
+// An answer is ready when its first read would not wait.
+func TestReady(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Transfer-Encoding: chunked\r\n\r\n":          false,
+		"Transfer-Encoding: chunked\r\n\r\n5\r":       false,
+		"Transfer-Encoding: chunked\r\n\r\n5\r\n":     false,
+		"Transfer-Encoding: chunked\r\n\r\n5\r\nab":   true,
+		"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n": true,
+		"Content-Length: 3\r\n\r\n":                   false,
+		"Content-Length: 3\r\n\r\na":                  true,
+		"Connection: close\r\n\r\n":                   false,
+		"Connection: close\r\n\r\na":                  true,
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+text)
+			}
+		}()
+		resp, err := new(Transport).RoundTrip(post(t, t.Context(), "http://"+l.Addr().String(), ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := resp.Body.(*body).Ready(); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+		_ = resp.Body.Close()
+		_ = l.Close()
+	}
+}

@@ -2,7 +2,8 @@
 // lets only requests through that no two readers take apart differently
 // (RFC 9112, sections 2.2, 5.2, 6.1 and 11.2). A server that would mend or
 // overlook an ambiguous form never sees it: its next read fails, and it
-// answers 400 and closes the connection.
+// answers 400 and closes the connection. [Server] is such a server, of one
+// goroutine for a connection.
 package stricthttp
 
 import (
@@ -35,7 +36,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			_ = c.Close()
 			continue
 		}
-		return &conn{Conn: c, release: sync.OnceFunc(func() { l.give(addr) })}, nil
+		return &conn{Conn: c, remote: c.RemoteAddr().String(), release: sync.OnceFunc(func() { l.give(addr) })}, nil
 	}
 }
 
@@ -74,6 +75,7 @@ func (l *Listener) give(a netip.Addr) {
 type conn struct {
 	net.Conn
 	head    head
+	remote  string // the peer's address and port
 	release func()
 	failed  error
 }

@@ -1,0 +1,262 @@
+package stricthttp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// malformed is what is no request, or one that is not taken.
+type malformed struct {
+	status int
+	why    string
+}
+
+func (m *malformed) Error() string { return m.why }
+
+func (m *malformed) answer() []byte {
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s\n",
+		m.status, http.StatusText(m.status), len(m.why)+1, m.why)
+}
+
+func bad(why string) error { return &malformed{http.StatusBadRequest, why} }
+
+var errHeadTooLong = errors.New("the head is too long")
+
+// limited bounds how much is read of a request's head.
+type limited struct {
+	in   io.Reader
+	left int64 // negative is no bound
+	err  error // of the last read
+}
+
+func (l *limited) Read(p []byte) (n int, err error) {
+	switch {
+	case l.left < 0:
+		n, err = l.in.Read(p)
+	case l.left == 0:
+		err = errHeadTooLong
+	default:
+		n, err = l.in.Read(p[:min(int64(len(p)), l.left)])
+		l.left -= int64(n)
+	}
+	l.err = err
+	return n, err
+}
+
+// readRequest reads a head that has gone through the connection's own check.
+func (c *serving) readRequest() (*http.Request, *body, error) {
+	in := textproto.NewReader(c.in)
+	line, err := in.ReadLine()
+	if err != nil {
+		return nil, nil, c.headError(err)
+	}
+	header, err := in.ReadMIMEHeader()
+	if err != nil {
+		return nil, nil, c.headError(err)
+	}
+	method, rest, _ := strings.Cut(line, " ")
+	target, proto, _ := strings.Cut(rest, " ")
+	r := &http.Request{
+		Method: method, RequestURI: target, Proto: proto, ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header(header), RemoteAddr: c.conn.remote,
+	}
+	if r.URL, err = url.ParseRequestURI(target); err != nil {
+		return nil, nil, bad("the target of the request is no path")
+	}
+	if err := fields(r); err != nil {
+		return nil, nil, err
+	}
+	b := c.body(r)
+	r.Body = b
+	return r, b, nil
+}
+
+// headError is why a head could not be read. One that is cut looks malformed.
+func (c *serving) headError(err error) error {
+	switch {
+	case errors.Is(c.limit.err, errHeadTooLong):
+		return &malformed{http.StatusRequestHeaderFieldsTooLarge, errHeadTooLong.Error()}
+	case c.limit.err != nil:
+		return c.limit.err
+	case errors.As(err, new(textproto.ProtocolError)):
+		return bad("a header is malformed")
+	}
+	return err
+}
+
+// fields checks the header, and takes out of it what belongs to the connection.
+func fields(r *http.Request) error {
+	for name, values := range r.Header {
+		if !token(name) {
+			return bad("a header's name is malformed")
+		}
+		for _, v := range values {
+			if strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+				return bad("a header's value is malformed")
+			}
+		}
+	}
+	hosts := r.Header["Host"]
+	if len(hosts) != 1 || strings.ContainsAny(hosts[0], " \t\"<>\\^`{|}/?#@") {
+		return bad("there must be one host")
+	}
+	r.Host = hosts[0]
+	lengths, encodings := r.Header["Content-Length"], r.Header["Transfer-Encoding"]
+	switch {
+	case len(encodings) > 0: // that it is chunked, and all there is, was checked
+		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	case len(lengths) == 1:
+		r.ContentLength, _ = number([]byte(lengths[0]))
+	}
+	if trailer, ok := r.Header["Trailer"]; ok {
+		r.Trailer = http.Header{}
+		for _, name := range trailer {
+			r.Trailer[http.CanonicalHeaderKey(name)] = nil
+		}
+	}
+	for _, name := range []string{"Host", "Transfer-Encoding", "Trailer"} {
+		delete(r.Header, name)
+	}
+	for _, v := range r.Header["Connection"] {
+		for option := range strings.SplitSeq(v, ",") {
+			r.Close = r.Close || strings.EqualFold(strings.TrimSpace(option), "close")
+		}
+	}
+	if e, ok := r.Header["Expect"]; ok && (len(e) != 1 || !strings.EqualFold(e[0], "100-continue")) {
+		return &malformed{http.StatusExpectationFailed, "the only expectation is 100-continue"}
+	}
+	return nil
+}
+
+// token tells whether name is one (RFC 9110, section 5.6.2).
+func token(name string) bool {
+	for _, c := range []byte(name) {
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// body is a request's.
+type body struct {
+	c       *serving
+	chunked bool
+
+	mu     sync.Mutex
+	in     io.Reader
+	left   int64 // of one with a length
+	expect bool  // the client waits for a word before it sends it
+	err    error // what each further read returns
+}
+
+func (c *serving) body(r *http.Request) *body {
+	b := &body{c: c, in: c.in, left: r.ContentLength, expect: r.Header["Expect"] != nil}
+	if r.ContentLength < 0 {
+		b.chunked, b.in = true, httputil.NewChunkedReader(c.in)
+	}
+	if b.left == 0 {
+		b.err = io.EOF
+	}
+	c.whole.Store(b.left == 0)
+	return b
+}
+
+// Read reads from the connection, and never beyond the body.
+func (b *body) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	if b.c.in.Buffered() == 0 {
+		b.c.disarm() // how long a body may take is the handler's matter
+	}
+	if b.expect {
+		b.expect = false
+		if _, err := b.c.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
+			b.err = err
+			return 0, err
+		}
+	}
+	if !b.chunked {
+		p = p[:min(int64(len(p)), b.left)]
+	}
+	n, err := b.in.Read(p)
+	b.advance(n, err)
+	return n, b.err
+}
+
+// advance notes what a read brought.
+func (b *body) advance(n int, err error) {
+	switch {
+	case b.chunked && errors.Is(err, io.EOF):
+		if b.err = b.trailer(); b.err == nil {
+			b.err = io.EOF
+		}
+	case b.chunked:
+		b.err = err
+	default:
+		if b.left -= int64(n); b.left == 0 {
+			b.err = io.EOF
+		} else if b.err = err; errors.Is(err, io.EOF) {
+			b.err = io.ErrUnexpectedEOF
+		}
+	}
+	b.c.whole.Store(b.err == io.EOF)
+}
+
+// trailer reads the end of a chunked body. Fields are not taken there.
+func (b *body) trailer() error {
+	line, err := b.c.in.ReadString('\n')
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err
+	case line != "\r\n":
+		return errors.New("a chunked body may have no trailer")
+	}
+	return nil
+}
+
+// Close leaves the rest of the body unread.
+func (b *body) Close() error { return nil }
+
+// skip passes over a body that is there already, and tells whether it is through.
+func (b *body) skip() bool {
+	if b.c.whole.Load() {
+		return true
+	}
+	if !b.mu.TryLock() { // somebody reads it
+		return false
+	}
+	defer b.mu.Unlock()
+	if b.chunked || b.err != nil || b.left > int64(b.c.in.Buffered()) {
+		return false
+	}
+	n, err := b.c.in.Discard(int(b.left))
+	b.advance(n, err)
+	return b.err == io.EOF
+}
+
+// end makes whoever still reads the body let go of the connection, which then ends.
+func (b *body) end() {
+	if b.c.whole.Load() {
+		return
+	}
+	_ = b.c.conn.SetReadDeadline(past)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = http.ErrBodyReadAfterClose
+	}
+}

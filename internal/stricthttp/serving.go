@@ -1,0 +1,253 @@
+package stricthttp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// state is what a connection does.
+type state int
+
+const (
+	idle    state = iota // waits for a request
+	fresh                // answers one
+	seen                 // has answered it since the server last looked
+	watched              // and is watched
+)
+
+// serving is a connection that is served.
+type serving struct {
+	conn   *conn
+	raw    syscall.RawConn
+	limit  *limited
+	in     *bufio.Reader
+	server *Server
+	whole  atomic.Bool // the body of the request at hand is through
+
+	mu        sync.Mutex
+	state     state
+	answering *response          // nil for an idle connection
+	armed     time.Time          // when the deadline for reading was set for an idle connection; zero when there is none
+	foreign   bool               // the handler set deadlines
+	cancel    context.CancelFunc // of the request at hand
+	watch     chan struct{}      // closed when its watcher is through
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// serve answers one request after the other.
+func (c *serving) serve() {
+	for first := true; ; first = false {
+		r, b, err := c.next(first)
+		if err != nil {
+			c.refuse(err)
+			return
+		}
+		if !c.answer(r, b) {
+			c.linger()
+			return
+		}
+	}
+}
+
+// next waits for a request and reads its head.
+func (c *serving) next(first bool) (*http.Request, *body, error) {
+	patience := c.server.IdleTimeout
+	if first {
+		patience = c.server.HeadTimeout
+	}
+	if err := c.arm(patience); err != nil {
+		return nil, nil, err
+	}
+	c.limit.left = c.server.HeadBytes
+	if _, err := c.in.Peek(1); err != nil {
+		return nil, nil, err
+	}
+	if there, _ := c.in.Peek(c.in.Buffered()); !bytes.Contains(there, []byte("\r\n\r\n")) {
+		c.disarm()
+		if err := c.conn.SetReadDeadline(time.Now().Add(c.server.HeadTimeout)); err != nil {
+			return nil, nil, err
+		}
+		c.mu.Lock()
+		c.armed = past // to be set anew before long
+		c.mu.Unlock()
+	}
+	r, b, err := c.readRequest()
+	c.limit.left = -1
+	return r, b, err
+}
+
+// arm bounds how long the next read may take. A deadline that was set a moment
+// ago serves as well: setting it costs.
+func (c *serving) arm(patience time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Sub(c.armed) < patience/16 {
+		return nil
+	}
+	c.armed = now
+	return c.conn.SetReadDeadline(now.Add(patience))
+}
+
+// disarm takes the deadline for an idle connection away.
+func (c *serving) disarm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.disarmLocked()
+}
+
+func (c *serving) disarmLocked() {
+	if c.armed.IsZero() || c.foreign {
+		return
+	}
+	c.armed = time.Time{}
+	_ = c.conn.SetReadDeadline(time.Time{})
+}
+
+// refuse answers what is no request. Who hung up or took too long gets nothing.
+func (c *serving) refuse(err error) {
+	var bad *malformed
+	switch {
+	case errors.As(err, &bad):
+	case c.conn.failed != nil:
+		bad = &malformed{http.StatusBadRequest, c.conn.failed.Error()}
+	default:
+		return
+	}
+	c.server.Log.Debug("not a request", "peer", c.conn.RemoteAddr(), "error", bad)
+	_, _ = c.conn.Write(bad.answer())
+	c.linger()
+}
+
+// linger closes the connection so that the client has the answer: what it
+// still sends would otherwise make its kernel drop it.
+func (c *serving) linger() {
+	const most, patience = 256 << 10, 500 * time.Millisecond
+	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
+	if !ok || c.conn.SetReadDeadline(time.Now().Add(patience)) != nil || half.CloseWrite() != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c.conn.Conn, most)
+}
+
+// answer calls the handler. It returns false when the connection ends with it.
+func (c *serving) answer(r *http.Request, b *body) (keep bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &response{c: c, r: r, body: b, header: make(http.Header, 8), left: -1}
+	c.begin(w, cancel)
+	aborted := c.handle(w, r.WithContext(ctx))
+	cancel()
+	if aborted {
+		_ = c.conn.Close() // at once, so that a part is not taken for the whole
+	} else {
+		keep = w.finish()
+	}
+	w.release()
+	c.done(b)
+	return keep && c.whole.Load()
+}
+
+// handle calls the handler and returns whether it gave up.
+func (c *serving) handle(w *response, r *http.Request) (aborted bool) {
+	defer func() {
+		p := recover()
+		aborted = p != nil
+		if aborted && p != http.ErrAbortHandler {
+			c.server.Log.Error("a handler panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	c.server.Handler.ServeHTTP(w, r)
+	return false
+}
+
+func (c *serving) begin(w *response, cancel context.CancelFunc) {
+	c.mu.Lock()
+	c.state, c.answering, c.cancel = fresh, w, cancel
+	c.mu.Unlock()
+	c.server.busy()
+}
+
+// done ends the request: nobody watches it any more or reads its body, and no
+// deadline is left of it.
+func (c *serving) done(b *body) {
+	c.mu.Lock()
+	c.state, c.answering, c.cancel = idle, nil, nil
+	watch := c.watch
+	c.watch = nil
+	touched := c.foreign || watch != nil
+	c.foreign = false
+	if touched {
+		c.armed = time.Time{}
+	}
+	c.mu.Unlock()
+	b.end()
+	if watch != nil {
+		_ = c.conn.SetReadDeadline(past)
+		<-watch
+	}
+	if touched {
+		_ = c.conn.SetDeadline(time.Time{})
+	}
+}
+
+// look is called now and then. It starts to watch a request that takes long,
+// and returns whether there is one that is not yet watched.
+func (c *serving) look() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.state == fresh:
+		c.state = seen
+	case c.state == seen && c.whole.Load():
+		c.disarmLocked()
+		c.state, c.watch = watched, make(chan struct{})
+		go c.watchFor(c.watch, c.cancel)
+	}
+	return c.state == fresh || c.state == seen
+}
+
+// watchFor ends the request when the client hangs up. It reads nothing: what
+// came of a next request stays where it is, and ends the watch.
+func (c *serving) watchFor(through chan<- struct{}, gone context.CancelFunc) {
+	defer close(through)
+	var one [1]byte
+	n := 0
+	err := c.raw.Read(func(fd uintptr) bool {
+		var err error
+		n, _, err = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
+	})
+	if err != nil || n <= 0 {
+		gone()
+	}
+}
+
+// closeIdle ends the connection unless it answers a request.
+func (c *serving) closeIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == idle {
+		_ = c.conn.Close()
+	}
+}
+
+// cut ends the connection and the request at hand.
+func (c *serving) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		c.cancel()
+	}
+	_ = c.conn.Close()
+}
