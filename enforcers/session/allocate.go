@@ -32,11 +32,16 @@ func newID() (string, error) {
 // for. So nobody cleans away what another has just taken. The wait for it ends
 // with ctx.
 func (r *Runner) allocation(ctx context.Context, how int) (unlock func(), err error) {
+	return r.lockFile(ctx, ".allocation", how)
+}
+
+// lockFile locks a file beside the sessions, shared or exclusive.
+func (r *Runner) lockFile(ctx context.Context, name string, how int) (unlock func(), err error) {
 	dir, err := r.RunDir.Make("sessions")
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, ".allocation"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -171,6 +171,19 @@ func (s *running) converge(ctx context.Context, set specs.Set, roots ...reconcil
 	if err != nil {
 		return false, err
 	}
+	if changesShared(plan) {
+		// One at a time makes what belongs to no session alone; who waited
+		// looks again.
+		unlock, err := s.lockFile(ctx, ".shared", unix.LOCK_EX)
+		if err != nil {
+			return false, err
+		}
+		defer unlock()
+		moved = true
+		if plan, err = s.Reconciler.PlanPart(ctx, set, roots); err != nil {
+			return moved, err
+		}
+	}
 	network, other := failures{}, failures{}
 	sort := func(enforcer string, err error) {
 		if enforcer == "network" || enforcer == "slot" {
@@ -200,6 +213,19 @@ func (s *running) converge(ctx context.Context, set specs.Set, roots ...reconcil
 		return moved, &networkError{errors.Join(network...)}
 	}
 	return moved, nil
+}
+
+// changesShared tells whether the plan changes something that other sessions
+// use too, or will.
+func changesShared(p *reconciler.Plan) bool {
+	return slices.ContainsFunc(p.Changes, func(c reconciler.Change) bool {
+		r := c.After
+		if r == nil {
+			r = c.Before
+		}
+		e, ok := r.(reconciler.Ephemeral)
+		return !ok || !e.Ephemeral()
+	})
 }
 
 type failures []error
