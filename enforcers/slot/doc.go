@@ -15,6 +15,12 @@
 // sends redirects. Who may talk to what is the firewall's matter (package
 // network), which must stand before a slot does.
 //
+// Whatever takes packets from the host end before the firewall has them is
+// drift: a bridge, bond or VRF that it is a port of, links on top of it
+// (macvlan, vlan), a qdisc at its way in, XDP; a new pair is without. Not seen
+// are links on top that were moved into other namespaces, and programs of BPF
+// attached by tcx.
+//
 // # Mark
 //
 // The host end's ifalias is the slot's address as [owner.Mark] writes it; the
@@ -25,7 +31,7 @@
 //
 // # Cost
 //
-// Reading takes one dump of links and one of addresses for all slots, and a
+// Reading takes one dump of links, of addresses and of qdiscs for all slots, and a
 // few files of /proc for each; making a slot takes no dump of the host, so
 // the thousandth costs what the first did.
 //

@@ -37,9 +37,11 @@ type kernel interface {
 type link struct {
 	name, alias, kind string
 	index             int
+	lower             int // the link that it stands on, of this namespace; or 0
 	up                bool
 	addrs             []netip.Prefix    // IPv4
 	sysctls           map[string]string // of [hostSysctls], those that the kernel has
+	odd               []string          // what else it is or has that no host end does
 }
 
 type linux struct{ dir rundir.Dir }
@@ -81,10 +83,15 @@ func (k linux) links(ctx context.Context) ([]link, error) {
 		}
 		byIndex[a.LinkIndex] = append(byIndex[a.LinkIndex], p)
 	}
+	filtered, err := ingresses(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
 	var out []link
 	for _, l := range all {
 		if _, marked := l.key(); marked || named(l.name) {
 			l.addrs = byIndex[l.index]
+			l.addOdd(filtered, all)
 			out = append(out, l)
 		}
 	}
@@ -106,7 +113,25 @@ func (k linux) link(ctx context.Context, name string) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("addresses of %s: %w", name, err)
 	}
+	filtered, err := ingresses(ctx, l.index)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var all []link
+	if l.carries() {
+		if all, err = dump(ctx, listLinks); err != nil {
+			return nil, fmt.Errorf("list links: %w", err)
+		}
+	}
+	l.addOdd(filtered, all)
 	return l, nil
+}
+
+func (l *link) addOdd(filtered map[int]bool, all []link) {
+	if filtered[l.index] {
+		l.odd = append(l.odd, oddIngress)
+	}
+	l.odd = append(l.odd, l.children(all)...)
 }
 
 // path is the file of s for an interface, in the network namespace of the

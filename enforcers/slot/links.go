@@ -69,9 +69,20 @@ func parseLink(m []byte) (link, error) {
 	if err != nil {
 		return link{}, err
 	}
-	l := link{index: int(msg.Index), up: msg.Flags&unix.IFF_UP != 0, sysctls: map[string]string{}}
+	l := link{index: int(msg.Index), odd: oddFlags(msg.Flags), up: msg.Flags&unix.IFF_UP != 0, sysctls: map[string]string{}}
+	elsewhere := false
 	for _, a := range attrs {
-		switch a.Attr.Type {
+		kind := a.Attr.Type &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+		if odd := oddAttr(kind, a.Value); odd != "" {
+			l.odd = append(l.odd, odd)
+		}
+		switch kind {
+		case unix.IFLA_LINK:
+			if len(a.Value) == 4 {
+				l.lower = int(nl.NativeEndian().Uint32(a.Value))
+			}
+		case unix.IFLA_LINK_NETNSID:
+			elsewhere = true
 		case unix.IFLA_IFNAME:
 			l.name = nl.BytesToString(a.Value)
 		case unix.IFLA_IFALIAS:
@@ -89,6 +100,9 @@ func parseLink(m []byte) (link, error) {
 		if err != nil {
 			return link{}, err
 		}
+	}
+	if elsewhere {
+		l.lower = 0
 	}
 	return l, nil
 }

@@ -137,6 +137,9 @@ func (s *Slot) addHost(l *link) {
 	if !l.up {
 		s.drift("%s is down", l.name)
 	}
+	for _, odd := range l.odd {
+		s.drift("%s %s", l.name, odd)
+	}
 	for i, a := range l.addrs {
 		if i == 0 {
 			s.Host = a

@@ -2,6 +2,7 @@ package slot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -134,6 +135,7 @@ func TestOnFake(t *testing.T) {
 			{Name: "a link renamed", Do: func(*testing.T) { l := first(); delete(f.ends, l.name); l.name = "x"; f.ends["x"] = l }},
 			{Name: "an address changed", Do: func(*testing.T) { first().addrs[0] = netip.MustParsePrefix("10.9.9.1/30") }},
 			{Name: "a setting changed", Do: func(*testing.T) { first().sysctls["ipv4/rp_filter"] = "0" }},
+			{Name: "a link of a bridge", Do: func(*testing.T) { first().odd = []string{"is a port of link 7"} }},
 			{Name: "a dead pin", Do: func(*testing.T) { f.spaces["llm.0"] = nil; delete(f.ends, "c-llm.0") }},
 		},
 	})
@@ -211,8 +213,100 @@ func hostDo(name string, f func(t *testing.T, l netlink.Link) error) enforcertes
 	return enforcertest.Damage{Name: name, Do: func(t *testing.T) { must(t, f(t, byName(t, "c-llm.0"))) }}
 }
 
+// add makes a link of a type that the kernel may lack.
+func add(t *testing.T, l netlink.Link) {
+	t.Helper()
+	err := netlink.LinkAdd(l)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		kerneltest.Missing(t, "links of the type "+l.Type())
+	}
+	must(t, err)
+	t.Cleanup(func() { _ = netlink.LinkDel(l) })
+}
+
+// portOf makes the host end a port of another link.
+func portOf(name string, master netlink.Link) enforcertest.Damage {
+	return hostDo("a port of "+name, func(t *testing.T, l netlink.Link) error {
+		add(t, master)
+		must(t, netlink.LinkSetUp(master))
+		return netlink.LinkSetMaster(l, master)
+	})
+}
+
+// carrier makes another link stand on the host end.
+func carrier(name string, child func(attrs netlink.LinkAttrs) netlink.Link) enforcertest.Damage {
+	return hostDo("below a "+name, func(t *testing.T, l netlink.Link) error {
+		c := child(netlink.LinkAttrs{Name: "on-top", ParentIndex: l.Attrs().Index})
+		add(t, c)
+		return nil
+	})
+}
+
+func qdisc(name string, make func(netlink.QdiscAttrs) netlink.Qdisc, parent uint32) enforcertest.Damage {
+	handle := netlink.MakeHandle(0xffff, 0)
+	if parent == netlink.HANDLE_ROOT {
+		handle = netlink.MakeHandle(1, 0)
+	}
+	return hostDo("with "+name, func(_ *testing.T, l netlink.Link) error {
+		return netlink.QdiscAdd(make(netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Parent: parent, Handle: handle}))
+	})
+}
+
+// bypasses are all ways past the firewall that a host end may be given.
+func bypasses() []enforcertest.Damage {
+	return []enforcertest.Damage{
+		portOf("a bridge", &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}),
+		portOf("a VRF", &netlink.Vrf{LinkAttrs: netlink.LinkAttrs{Name: "vrf0"}, Table: 7}),
+		carrier("macvlan", func(a netlink.LinkAttrs) netlink.Link {
+			return &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
+		}),
+		carrier("vlan", func(a netlink.LinkAttrs) netlink.Link { return &netlink.Vlan{LinkAttrs: a, VlanId: 7} }),
+		carrier("ipvlan", func(a netlink.LinkAttrs) netlink.Link { return &netlink.IPVlan{LinkAttrs: a} }),
+		qdisc("an ingress qdisc", func(a netlink.QdiscAttrs) netlink.Qdisc { return &netlink.Ingress{QdiscAttrs: a} }, netlink.HANDLE_INGRESS),
+		qdisc("a clsact qdisc", func(a netlink.QdiscAttrs) netlink.Qdisc { return &netlink.Clsact{QdiscAttrs: a} }, netlink.HANDLE_CLSACT),
+		qdisc("a root qdisc", func(a netlink.QdiscAttrs) netlink.Qdisc {
+			return &netlink.GenericQdisc{QdiscAttrs: a, QdiscType: "pfifo"}
+		}, netlink.HANDLE_ROOT),
+		hostDo("without ARP", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetARPOff(l) }),
+		hostDo("promiscuous", func(_ *testing.T, l netlink.Link) error { return netlink.SetPromiscOn(l) }),
+		hostDo("with all multicast", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetAllmulticastOn(l) }),
+		hostDo("of another MTU", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetMTU(l, 9000) }),
+	}
+}
+
+// What hangs on another's links is none of a slot's.
+func TestOthersLinksMayCarry(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	n := sets()[0].Networks[0]
+	must(t, create(t, e, n, 0))
+	must(t, create(t, e, n, 1))
+	carrier := func(on string) netlink.Link {
+		c := &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "on-top", ParentIndex: byName(t, on).Attrs().Index}}
+		must(t, netlink.LinkAdd(c))
+		return c
+	}
+	must(t, netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: byName(t, "c-llm.1").Attrs().Index, Parent: netlink.HANDLE_CLSACT, Handle: netlink.MakeHandle(0xffff, 0),
+	}}))
+	top := carrier("c-llm.1")
+	t.Cleanup(func() { _ = netlink.LinkDel(top) })
+	all, err := e.Read(context.Background())
+	must(t, err)
+	part, err := e.ReadPart(context.Background(), []reconciler.Addr{Addr("llm", 0), Addr("llm", 1)})
+	must(t, err)
+	for _, list := range [][]reconciler.Resource{all, part} {
+		if d := list[0].(Slot).Drift; d != nil {
+			t.Errorf("drift of another's: %q", d)
+		}
+		if d := list[1].(Slot).Drift; len(d) != 2 {
+			t.Errorf("drift: %q", d)
+		}
+	}
+}
+
 func damage() []enforcertest.Damage {
-	list := []enforcertest.Damage{
+	list := append(bypasses(), []enforcertest.Damage{
 		hostDo("veth deleted", func(_ *testing.T, l netlink.Link) error { return netlink.LinkDel(l) }),
 		hostDo("host end down", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetDown(l) }),
 		hostDo("mark changed", func(_ *testing.T, l netlink.Link) error { return netlink.LinkSetAlias(l, "mine") }),
@@ -265,7 +359,7 @@ func damage() []enforcertest.Damage {
 			must(t, os.Symlink("/proc/1/ns/net", "/run/cordon/netns/llm.0"))
 		}},
 		{Name: "all pins unmounted", Do: func(t *testing.T) { must(t, unix.Unmount("/run/cordon/netns", unix.MNT_DETACH)) }},
-	}
+	}...)
 	for _, s := range hostSysctls("none") {
 		other := sysctl{name: s.name, value: map[string]string{"0": "1", "1": "0"}[s.value]}
 		list = append(list, enforcertest.Damage{Name: s.name, Do: func(t *testing.T) { must(t, other.write("c-llm.0")) }})
