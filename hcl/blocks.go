@@ -82,6 +82,9 @@ func (b body) place(name string) string {
 		b.bad(a.Expr.Range(), name, "A string is required that is not empty.")
 		return ""
 	}
+	if !seen(text, a.Expr.Range(), b.e.reporter) {
+		return ""
+	}
 	return text
 }
 
@@ -102,6 +105,9 @@ func (b body) hiddenIn(name string) string {
 func readEnvironment(b body, name string) specs.Environment {
 	e := specs.Environment{Range: rangeOf(b.header), Name: name, Allow: set(parsedList(b, "allow", `["PATH", "LC_*"]`, parseEnvPattern))}
 	for key, value := range b.templateMap("set") {
+		if !seen(key, valueRange(b.attribute("set").Expr, key), b.e.reporter) {
+			continue
+		}
 		if !validEnvName(key) {
 			b.bad(valueRange(b.attribute("set").Expr, key), "set", fmt.Sprintf("%q can't be the name of an environment variable.", key))
 			continue

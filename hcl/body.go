@@ -137,10 +137,11 @@ func (b body) scalar(name string, want cty.Type) (cty.Value, *hclsyntax.Attribut
 	return v, a, true
 }
 
-// clean tells whether s can be handed to a system: none takes a NUL.
+// clean tells whether s can be handed to a system, and be shown: none takes a
+// NUL.
 func (b body) clean(s string, at hcllib.Range, name string) bool {
 	if !strings.ContainsRune(s, 0) {
-		return true
+		return seen(s, at, b.e.reporter)
 	}
 	b.bad(at, name, "A NUL can't be part of it.")
 	return false

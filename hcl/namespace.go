@@ -103,7 +103,7 @@ func labelOf(b *hclsyntax.Block, s *schema, r *reporter) (string, bool) {
 	case s.label == "":
 		return "", true
 	}
-	return b.Labels[0], true
+	return b.Labels[0], seen(b.Labels[0], b.LabelRanges[0], r)
 }
 
 // checkName holds names to the letters that every system they end up in

@@ -88,6 +88,7 @@ func parseBytes(s *source, r *reporter) (*hclsyntax.Body, hclsyntax.Tokens) {
 		})
 		return nil, nil
 	}
+	reportInvisible(s, r)
 	start := hcllib.Pos{Line: 1, Column: 1}
 	tokens, _ := hclsyntax.LexConfig(s.bytes, s.name, start)
 	if at := tooDeep(tokens); at != nil {

@@ -84,6 +84,9 @@ func (b body) refMap(name, kind string) map[string]string {
 	var m map[string]string
 	for it := v.ElementIterator(); it.Next(); {
 		key, item := it.Element()
+		if !seen(key.AsString(), valueRange(a.Expr, key.AsString()), b.e.reporter) {
+			continue
+		}
 		n := b.refOf(item, valueRange(a.Expr, key.AsString()), name, kind)
 		if n == "" {
 			continue

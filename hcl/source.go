@@ -59,11 +59,17 @@ func readDir(dir string, r *reporter) (files []File, complete bool) {
 	complete = true
 	found := false
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".hcl") || strings.HasPrefix(e.Name(), ".") {
+		ending := filepath.Ext(e.Name())
+		if !strings.EqualFold(ending, ".hcl") || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
 		found = true
 		name := filepath.Join(dir, e.Name())
+		if ending != ".hcl" {
+			r.report(missingFile(name, "the file would not be read", fmt.Sprintf("Its name must end in .hcl, not %s. Rename it, or move it out of the directory.", ending)))
+			complete = false
+			continue
+		}
 		b, problem := readFile(name)
 		if problem != nil {
 			r.report(*problem)

@@ -28,11 +28,19 @@ func suggest(given string, known []string) string {
 	return best
 }
 
+// nearWord is the sentence for what suggest finds, or "".
+func nearWord(given string, known []string) string {
+	if s := suggest(given, known); s != "" {
+		return fmt.Sprintf("Did you mean %q?", s)
+	}
+	return ""
+}
+
 // didYouMean is the sentence for what suggest finds; else it lists known
 // when that is short, else it is "".
 func didYouMean(given string, known []string) string {
-	if s := suggest(given, known); s != "" {
-		return fmt.Sprintf("Did you mean %q?", s)
+	if s := nearWord(given, known); s != "" {
+		return s
 	}
 	switch {
 	case len(known) == 0:

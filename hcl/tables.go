@@ -78,8 +78,9 @@ ENOTNAM ENAVAIL EISNAM EREMOTEIO EDQUOT ENOMEDIUM EMEDIUMTYPE ECANCELED ENOKEY E
 EKEYREVOKED EKEYREJECTED EOWNERDEAD ENOTRECOVERABLE ERFKILL EHWPOISON
 `
 
-// signalNames may end a session, without their "SIG" (signal(7)).
-const signalNames = "HUP INT QUIT KILL USR1 USR2 ALRM TERM CONT STOP WINCH PWR"
+// signalNames are the signals that programs take for a request to end, and
+// KILL, without their "SIG" (signal(7)).
+const signalNames = "TERM INT HUP QUIT USR1 USR2 KILL"
 
 // namespaceNames are the namespaces that a sandbox may leave out or list.
 const namespaceNames = "pid ipc uts cgroup"

@@ -162,7 +162,7 @@ func parseSignal(s string) (string, error) {
 	if contains(signalNames, name) {
 		return name, nil
 	}
-	return "", notIn("signal", s, name, words(signalNames))
+	return "", unknownWord{"stop signal", s, strings.TrimSpace(nearWord(name, words(signalNames)) + " Those that end a session: " + strings.ReplaceAll(signalNames, " ", ", ") + ".")}
 }
 
 // unknownWord is the error for a word that is not one of a table.

@@ -61,7 +61,7 @@ type mount struct {
 func (c *checker) filesystem(x Sandbox) {
 	var mounts, fixed []mount
 	for _, p := range x.Filesystem.Programs {
-		if c.path(x.Range, "filesystem.programs", p) {
+		if c.path(x.Range, "filesystem.programs", p) && c.program(x, p) {
 			fixed = append(fixed, mount{at: x.Range, kind: "program", target: p, attr: "filesystem.programs"})
 		}
 	}
@@ -83,6 +83,20 @@ func (c *checker) filesystem(x Sandbox) {
 	}
 	c.mounts(x, mounts)
 	c.hidden(x, mounts, fixed)
+}
+
+// program tells whether p can be a program's file.
+func (c *checker) program(x Sandbox, p string) bool {
+	dir := kernelDir(p)
+	if dir == "" && p != "/" {
+		return true
+	}
+	detail := "The root of the host is a directory. Name the files of programs."
+	if dir != "" {
+		detail = fmt.Sprintf("A session has a %s of its own, where no programs are.", dir)
+	}
+	c.addElement(x.Range, "filesystem.programs", p, fmt.Sprintf("%q is no program, in sandbox %q", p, x.Name), detail)
+	return false
 }
 
 // target tells whether p can be mounted on.

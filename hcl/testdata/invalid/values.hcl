@@ -54,7 +54,7 @@ sandbox "a" {
   command     = "bash"           # ERROR: A list is required, such as ["/bin/bash", "-l"]; this is a string.
   namespaces  = ["pid", "mount"] # ERROR: unknown namespace "mount" in sandbox "a". There are: "pid", "ipc", "uts", "cgroup".
   on_change   = "kill"           # ERROR: unknown on_change "kill" in sandbox "a". There are: "keep", "restart".
-  stop_signal = "SIGTREM"        # ERROR: unknown signal "SIGTREM" in sandbox "a". Did you mean "TERM"?
+  stop_signal = "SIGTREM"        # ERROR: unknown stop signal "SIGTREM" in sandbox "a". Did you mean "TERM"? Those that end a session: TERM, INT, HUP, QUIT, USR1, USR2, KILL.
   grace       = 10               # ERROR: A string is required; this is a number.
 
   capabilities { keep = ["CAP_NET_BIND_SERVCE"] } # ERROR: unknown capability "CAP_NET_BIND_SERVCE" in capabilities in sandbox "a". Did you mean "CAP_NET_BIND_SERVICE"?
