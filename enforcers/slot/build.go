@@ -56,6 +56,7 @@ func (k linux) namespace(s Slot) (*os.File, error) {
 		usable := false
 		err := alone(func() (err error) {
 			usable, err = empty(ns)
+			usable = usable && !s.fresh
 			return err
 		})
 		if err != nil || usable {
@@ -106,7 +107,7 @@ func empty(ns *os.File) (bool, error) {
 				return false, fmt.Errorf("%s in %s: %w", name, ns.Name(), err)
 			}
 		default:
-			usable = usable && fallback(name)
+			usable = usable && fallback(name, l.Type(), l.Attrs().Flags&net.FlagUp != 0)
 		}
 	}
 	return usable, nil
@@ -204,6 +205,9 @@ func furnish(ns, host *os.File, s Slot) error {
 	if err := noIPv6().write("all"); err != nil {
 		return err
 	}
+	if err := noForwarding(); err != nil {
+		return err
+	}
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return err
@@ -227,6 +231,15 @@ func furnish(ns, host *os.File, s Slot) error {
 		return fmt.Errorf("make the pair %s, %s: %w", s.host(), inner, err)
 	}
 	return address(h, pair, s.Session, s.route())
+}
+
+// noForwarding turns off what a namespace inherits from a host that forwards.
+func noForwarding() error {
+	snmp, err := slurp("/proc/thread-self/net/snmp")
+	if err != nil || !forwards(snmp) {
+		return err
+	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0o644)
 }
 
 // route is the default route of a slot that has one.

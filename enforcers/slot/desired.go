@@ -37,6 +37,8 @@ type Slot struct {
 	Egress  string       `json:"egress"`  // [specs.EgressInternet]: there is a default route through the host end
 	Drift   []string     `json:"drift,omitempty"`
 
+	fresh bool // it needs another namespace
+
 	link string // name of the host end as read; "" when there is none
 }
 

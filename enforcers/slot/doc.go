@@ -21,6 +21,14 @@
 // are links on top that were moved into other namespaces, and programs of BPF
 // attached by tcx.
 //
+// Inside, what /proc/net shows is compared: links (a tunnel's name is believed
+// only of a tunnel that is down), addresses, the routes of all tables, whether a
+// rule of routing was ever made, neighbours set by hand, forwarding, and tables
+// of the legacy iptables. Not seen are rules of nf_tables, qdiscs and most
+// sysctls. Neither is a way out: a session has no capability over its
+// namespace, so none of it is of its making, and whatever it sends comes out at
+// the host end, where the host's rules decide.
+//
 // # Mark
 //
 // The host end's ifalias is the slot's address as [owner.Mark] writes it; the

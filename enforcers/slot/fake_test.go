@@ -76,7 +76,7 @@ func (s *space) dump() inside {
 	for _, r := range s.routes {
 		routes += fmt.Sprintf("%s\t%s\t%s\t0001\t0\t0\t0\t%s\t0\t0\t0\n", r.dev, hexOf(r.dst.Addr().As4()), hexOf(r.via.As4()), hexOf(maskOf(r.dst.Bits())))
 	}
-	trie := "Main:\n  +-- 0.0.0.0/0 3 0 5\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n"
+	trie := "Main:\n     |-- 127.0.0.1\n        /32 host LOCAL\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n"
 	for _, a := range s.addrs {
 		trie += fmt.Sprintf("     |-- %s\n        /32 host LOCAL\n", a.Addr())
 	}
@@ -84,7 +84,7 @@ func (s *space) dump() inside {
 	if s.ipv6 {
 		inet6 = "fe80000000000000 02 40 20 80 eth0\n"
 	}
-	return inside{state: live, files: map[string]string{
+	return inside{state: live, links: []link{{name: "tunl0", kind: "ipip"}}, files: map[string]string{
 		"dev": dev, "route": routes, "fib_trie": trie, "if_inet6": inet6,
 	}}
 }

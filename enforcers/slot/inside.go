@@ -25,21 +25,26 @@ const (
 )
 
 // inside is what a namespace shows of itself, by the file's name below
-// /proc/net: "dev", "route", "fib_trie", "if_inet6".
+// /proc/net: "dev", "route", "fib_trie", "if_inet6", "arp", "snmp", "ip_tables_names".
 type inside struct {
 	state state
 	files map[string]string
+	links []link // asked for only if there are any of the names of [fallbacks]
 }
 
-// fallback tells whether name is of a link that the kernel puts into every new
-// namespace: lo, and the tunnels whose modules are loaded, which are down and
-// have no address.
-func fallback(name string) bool {
-	switch name {
-	case "lo", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0":
-		return true
+// fallbacks are the links that the kernel puts into every new namespace, by
+// name, with their types: the tunnels whose modules are loaded. They are down.
+func fallbacks() map[string]string {
+	return map[string]string{
+		"tunl0": "ipip", "gre0": "gre", "gretap0": "gretap", "erspan0": "erspan", "ip_vti0": "vti",
+		"ip6_vti0": "vti6", "sit0": "sit", "ip6tnl0": "ip6tnl", "ip6gre0": "ip6gre",
 	}
-	return false
+}
+
+// fallback tells whether a link is one that the kernel put there.
+func fallback(name, kind string, up bool) bool {
+	want, known := fallbacks()[name]
+	return name == "lo" || known && kind == want && !up
 }
 
 // addInside takes over what the namespace shows.
@@ -48,7 +53,7 @@ func (s *Slot) addInside(in inside) error {
 		s.drift("no namespace is pinned")
 		return nil
 	}
-	if !s.addLinks(in.files["dev"]) {
+	if !s.addLinks(in) {
 		return nil
 	}
 	routes, err := parseRoutes(in.files["route"])
@@ -57,6 +62,8 @@ func (s *Slot) addInside(in inside) error {
 	}
 	s.addAddresses(in.files["fib_trie"], routes)
 	s.addRoutes(routes)
+	s.checkTables(in.files["fib_trie"], routes)
+	s.checkRest(in)
 	// Where IPv6 is on, a link that is up has an address. The setting itself is
 	// not read: the kernel keeps /proc/sys of all namespaces in one list, which
 	// each look-up walks.
@@ -66,13 +73,22 @@ func (s *Slot) addInside(in inside) error {
 	return nil
 }
 
-// addLinks reads /proc/net/dev, see proc(5), and tells whether eth0 is there.
-func (s *Slot) addLinks(dev string) bool {
-	found := false
+// namesOf reads /proc/net/dev, see proc(5).
+func namesOf(dev string) (names []string) {
 	for _, line := range strings.Split(dev, "\n") {
-		name, _, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if name, _, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// addLinks takes over what links there are, and tells whether eth0 is there.
+func (s *Slot) addLinks(in inside) bool {
+	found := false
+	for _, name := range namesOf(in.files["dev"]) {
 		switch {
-		case !ok || fallback(name):
+		case name == "lo" || slices.ContainsFunc(in.links, func(l link) bool { return l.name == name && fallback(name, l.kind, l.up) }):
 		case name == inner:
 			found = true
 		default:

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -176,15 +177,21 @@ func look(path string) (inside, error) {
 		return inside{}, fmt.Errorf("enter %s: %w", path, err)
 	}
 	in := inside{state: live, files: map[string]string{}}
-	for _, name := range []string{"dev", "route", "fib_trie", "if_inet6"} {
+	for _, name := range []string{"dev", "route", "fib_trie", "if_inet6", "arp", "snmp", "ip_tables_names"} {
 		b, err := slurp("/proc/thread-self/net/" + name)
-		if name == "if_inet6" && errors.Is(err, os.ErrNotExist) {
-			continue // no IPv6 in this kernel
+		if (name == "if_inet6" || name == "ip_tables_names") && errors.Is(err, os.ErrNotExist) {
+			continue // no IPv6 in this kernel, or no iptables
 		}
 		if err != nil {
 			return inside{}, fmt.Errorf("%s: %w", path, err)
 		}
 		in.files[name] = b
+	}
+	if !slices.ContainsFunc(namesOf(in.files["dev"]), func(n string) bool { return fallbacks()[n] != "" }) {
+		return in, nil
+	}
+	if in.links, err = dump(context.Background(), listLinks); err != nil {
+		return inside{}, fmt.Errorf("%s: list links: %w", path, err)
 	}
 	return in, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -274,6 +275,34 @@ func bypasses() []enforcertest.Damage {
 	}
 }
 
+// ownSys shows the test's own links in /sys.
+func ownSys(t testing.TB) {
+	t.Helper()
+	must(t, unix.Mount("sysfs", "/sys", "sysfs", unix.MS_RDONLY, ""))
+	t.Cleanup(func() { _ = unix.Unmount("/sys", unix.MNT_DETACH) })
+}
+
+// Where the kernel shows what stands on a link, no dump is needed to know that
+// nothing does.
+func TestCarries(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	must(t, create(t, e, sets()[0].Networks[0], 0))
+	l, err := find("c-llm.0")
+	must(t, err)
+	if !l.carries() {
+		t.Error("another namespace's /sys is believed")
+	}
+	ownSys(t)
+	if l.carries() {
+		t.Error("a new slot carries something")
+	}
+	add(t, &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "on-top", ParentIndex: l.index}})
+	if !l.carries() {
+		t.Error("a macvlan is not seen")
+	}
+}
+
 // What hangs on another's links is none of a slot's.
 func TestOthersLinksMayCarry(t *testing.T) {
 	kerneltest.Host(t)
@@ -341,6 +370,56 @@ func damage() []enforcertest.Damage {
 		insideDo("link down inside", func(_ *testing.T, h *netlink.Handle, l netlink.Link) error { return h.LinkSetDown(l) }),
 		insideDo("link added inside", func(_ *testing.T, h *netlink.Handle, _ netlink.Link) error {
 			return h.LinkAdd(veth("way-out"))
+		}),
+		insideDo("default route in the local table", func(_ *testing.T, h *netlink.Handle, l netlink.Link) error {
+			r := (Slot{Egress: "internet", Host: netlink10()}).route()
+			r.Table, r.LinkIndex = unix.RT_TABLE_LOCAL, l.Attrs().Index
+			return h.RouteAdd(r)
+		}),
+		insideDo("default route in a table of its own", func(_ *testing.T, h *netlink.Handle, l netlink.Link) error {
+			r := (Slot{Egress: "internet", Host: netlink10()}).route()
+			r.Table, r.LinkIndex = 7, l.Attrs().Index
+			return h.RouteAdd(r)
+		}),
+		insideDo("all addresses local", func(t *testing.T, h *netlink.Handle, _ netlink.Link) error {
+			lo, err := h.LinkByName("lo")
+			must(t, err)
+			return h.RouteAdd(&netlink.Route{
+				LinkIndex: lo.Attrs().Index, Dst: parse(t, "192.0.2.0/24").IPNet, Type: unix.RTN_LOCAL,
+				Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
+			})
+		}),
+		insideDo("a black hole", func(t *testing.T, h *netlink.Handle, _ netlink.Link) error {
+			return h.RouteAdd(&netlink.Route{Dst: parse(t, "192.0.2.0/24").IPNet, Type: unix.RTN_BLACKHOLE, Table: unix.RT_TABLE_LOCAL})
+		}),
+		insideDo("a rule added", func(t *testing.T, h *netlink.Handle, _ netlink.Link) error {
+			r := netlink.NewRule()
+			r.Src, r.Table = parse(t, "192.0.2.0/24").IPNet, unix.RT_TABLE_MAIN
+			return h.RuleAdd(r)
+		}),
+		insideDo("a rule removed", func(_ *testing.T, h *netlink.Handle, _ netlink.Link) error {
+			r := netlink.NewRule()
+			r.Priority, r.Table = 32767, unix.RT_TABLE_DEFAULT
+			return h.RuleDel(r)
+		}),
+		insideDo("a neighbour set", func(_ *testing.T, h *netlink.Handle, l netlink.Link) error {
+			return h.NeighAdd(&netlink.Neigh{
+				LinkIndex: l.Attrs().Index, IP: netlink10().Addr().AsSlice(), State: netlink.NUD_PERMANENT, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1},
+			})
+		}),
+		insideDo("a neighbour answered for", func(t *testing.T, h *netlink.Handle, l netlink.Link) error {
+			return h.NeighAdd(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 201, 0, 3), Flags: netlink.NTF_PROXY})
+		}),
+		insideDo("a pair with a tunnel's name", func(_ *testing.T, h *netlink.Handle, _ netlink.Link) error { return h.LinkAdd(veth("sit0")) }),
+		insideDo("another pair with a tunnel's name", func(_ *testing.T, h *netlink.Handle, _ netlink.Link) error {
+			return h.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "tunl0"}, PeerName: "gre0"})
+		}),
+		insideDo("a table of iptables", func(t *testing.T, _ *netlink.Handle, _ netlink.Link) error {
+			kerneltest.Program(t, "xtables-legacy-multi")
+			return exec.Command("xtables-legacy-multi", "iptables", "-A", "OUTPUT", "-j", "ACCEPT").Run() // in this thread's namespace
+		}),
+		insideDo("forwarding inside", func(_ *testing.T, _ *netlink.Handle, _ netlink.Link) error {
+			return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644)
 		}),
 		{Name: "IPv6 on inside", Do: func(t *testing.T) {
 			within(t, "llm.0", func(*netlink.Handle) error { return sysctl{name: "ipv6/disable_ipv6", value: "0"}.write(inner) })
