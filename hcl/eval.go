@@ -43,6 +43,8 @@ type evaluator struct {
 	path      []string // locals that are being evaluated, for cycles
 	said      map[reportKey]bool
 	root      *hcllib.EvalContext
+	work      *work
+	tired     bool // told that the work is used up
 }
 
 func newEvaluator(n *namespace, r *reporter) *evaluator {
@@ -52,7 +54,8 @@ func newEvaluator(n *namespace, r *reporter) *evaluator {
 		variables: map[string]cty.Value{},
 		locals:    map[string]cty.Value{},
 		said:      map[reportKey]bool{},
-		root:      &hcllib.EvalContext{Functions: functions()},
+		root:      &hcllib.EvalContext{Functions: bounded(functions())},
+		work:      &work{left: maxWork},
 	}
 }
 
@@ -63,7 +66,13 @@ func (e *evaluator) value(expr hclsyntax.Expression, sc *scope) (v cty.Value, ok
 	if !ok {
 		return cty.DynamicVal, false
 	}
+	if e.work.left <= 0 {
+		return cty.DynamicVal, false
+	}
 	v, diags := expr.Value(ctx)
+	if e.exhausted(expr, v) {
+		return cty.DynamicVal, false
+	}
 	if diags.HasErrors() {
 		e.library(e.explain(diags, ctx))
 		return cty.DynamicVal, false
@@ -248,6 +257,10 @@ func weigh(v cty.Value, room *int) {
 	case *room < 0 || v.IsNull() || !v.IsKnown():
 	case v.Type() == cty.String:
 		*room -= len(v.AsString())
+	case v.Type() == cty.Number:
+		if exponent := v.AsBigFloat().MantExp(nil); exponent > maxExponent || exponent < -maxExponent {
+			*room = -1
+		}
 	case v.CanIterateElements():
 		for it := v.ElementIterator(); it.Next() && *room >= 0; {
 			_, element := it.Element()

@@ -51,6 +51,9 @@ func (l *loader) load(files []File, o Options) (specs.Set, Diagnostics) {
 	parsed := parseAll(files)
 	sources := make([]*source, len(parsed))
 	for i := range parsed {
+		if parsed[i].body != nil {
+			l.work.meterBody(parsed[i].body)
+		}
 		parsed[i].declare(l.names, l.reporter)
 		sources[i] = parsed[i].source
 	}

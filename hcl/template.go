@@ -22,6 +22,8 @@ func (b body) template(expr hclsyntax.Expression, name string) (specs.Template, 
 		return b.literal(v, expr.Range(), name)
 	}
 	switch x := expr.(type) {
+	case *metered:
+		return b.template(x.Expression, name)
 	case *hclsyntax.ParenthesesExpr:
 		return b.template(x.Expression, name)
 	case *hclsyntax.TemplateWrapExpr:

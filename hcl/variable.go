@@ -111,6 +111,9 @@ func (e *evaluator) giveExpression(v *variable, a *hclsyntax.Attribute, private 
 		return
 	}
 	got, diags := a.Expr.Value(e.root)
+	if e.exhausted(a.Expr, got) {
+		return
+	}
 	switch {
 	case diags.HasErrors() && private:
 		say(a.Expr.Range(), fmt.Sprintf("bad value for variable %q", v.name), "It can't be evaluated; more is not said, for that could show the value.")
@@ -137,7 +140,7 @@ func (e *evaluator) giveText(v *variable, raw, from string) {
 	got := cty.StringVal(raw)
 	if !v.text {
 		var ok bool
-		if got, ok = constant(raw); !ok {
+		if got, ok = e.constant(raw); !ok {
 			e.badText(v, from, fmt.Sprintf("%s is required, written as in a file: --var '%s=…'", v.typ.FriendlyNameForConstraint(), v.name))
 			return
 		}
@@ -158,7 +161,7 @@ func (e *evaluator) badText(v *variable, from, detail string) {
 }
 
 // constant evaluates an expression that refers to nothing.
-func constant(raw string) (cty.Value, bool) {
+func (e *evaluator) constant(raw string) (cty.Value, bool) {
 	start := hcllib.Pos{Line: 1, Column: 1}
 	tokens, _ := hclsyntax.LexExpression([]byte(raw), "", start)
 	if tooDeep(tokens) != nil {
@@ -168,8 +171,9 @@ func constant(raw string) (cty.Value, bool) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, false
 	}
+	e.work.meterAll(expr)
 	v, diags := expr.Value(nil)
-	return v, !diags.HasErrors()
+	return v, !diags.HasErrors() && !e.exhausted(expr, v)
 }
 
 func (e *evaluator) givePair(declared map[string]*variable, pair string) {
@@ -217,6 +221,7 @@ func (e *evaluator) giveFile(declared map[string]*variable, name string) {
 	if content == nil {
 		return
 	}
+	e.work.meterAll(content)
 	for _, b := range content.Blocks {
 		e.error(b.TypeRange, "block in a file of values", "A --var-file has lines like name = value only.")
 	}
