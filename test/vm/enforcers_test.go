@@ -31,7 +31,7 @@ func TestEnforcersOnAFreshHost(t *testing.T) {
 			}
 			r := vm.Run(t, vm.Machine{
 				Memory:  2048,
-				Modules: vm.HostModules(),
+				Modules: append(vm.HostModules(), "net/bridge/bridge", "drivers/net/macvlan", "net/sched/sch_ingress"),
 				Files:   files,
 				Script:  "#!/bin/bash\nexport CI=true\ncd /test && ./" + tt.name + ".test -test.v -test.timeout=3m -test.run '" + tt.run + "'\n",
 			})
