@@ -3,6 +3,7 @@ package hcl
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -133,7 +134,12 @@ func bounded(all map[string]function.Function) map[string]function.Function {
 		},
 		"regexreplace": func(args []cty.Value) int {
 			text, with := args[0].AsString(), args[2].AsString()
-			return product(len(text)+1, len(with)*(1+strings.Count(with, "$"))) / 8
+			pattern, err := regexp.Compile(args[1].AsString())
+			if err != nil {
+				return 0 // the function says so
+			}
+			matches := len(pattern.FindAllStringIndex(text, -1))
+			return product(matches, len(with)) + product(strings.Count(with, "$"), len(text))
 		},
 		"format":     func(args []cty.Value) int { return widths(args[0]) },
 		"formatlist": func(args []cty.Value) int { return product(widths(args[0]), longest(args[1:])) },

@@ -34,6 +34,7 @@ func TestNothingHoldsUpALoad(t *testing.T) {
 		"join":         `join(local.t, local.l)`,
 		"replace":      `replace(local.t, "", local.t)`,
 		"regexreplace": `regexreplace(local.t, "x", local.t)`,
+		"groups":       `regexreplace(local.t, "(?s)(.*)", "` + strings.Repeat("$${1}", 2_000) + `")`,
 		"setproduct":   `setproduct(local.l, local.l, local.l, local.l)`,
 		"distinct":     `[for x in local.l : distinct(local.l)]`,
 		"loops":        loop(4, "1"),
