@@ -1,0 +1,46 @@
+package loop
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// weighTimeout bounds how long a revision waits for parts that don't answer.
+const weighTimeout = 10 * time.Second
+
+// Weigh plans t, changing nothing, and returns an error when it would remove
+// more than the budget. What t removes afterwards was allowed then. Parts that
+// can't be read are not waited for: once they can, what exceeds the budget
+// there is held back.
+func (l *Loop) Weigh(ctx context.Context, t *Target) error {
+	ctx, cancel := context.WithTimeout(ctx, weighTimeout)
+	defer cancel()
+	plans := make([]*reconciler.Plan, len(t.Groups))
+	var all sync.WaitGroup
+	for i := range t.Groups {
+		all.Go(func() {
+			// Resources that contradict each other are told of by the pass.
+			if p, err := t.Groups[i].Reconciler.Plan(ctx, t.Groups[i].Set); err == nil {
+				plans[i] = p
+			}
+		})
+	}
+	all.Wait()
+	var sum reconciler.Plan
+	for i, p := range plans {
+		if p != nil {
+			sum.Live, sum.Changes = append(sum.Live, p.Live...), append(sum.Changes, p.Changes...)
+			t.Groups[i].granted = len(p.Failures) == 0
+		}
+	}
+	l.mu.Lock()
+	allowed := l.settings.AllowDeletes
+	l.mu.Unlock()
+	if allowed {
+		return nil
+	}
+	return sum.CheckBudget()
+}

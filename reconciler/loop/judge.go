@@ -1,0 +1,174 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aicodesit/cordon/reconciler"
+)
+
+// judge compares what is planned with what was known before: what has drifted,
+// what failed, and what is to be made now. sure is whether nobody else changes
+// the host meanwhile: only then is a difference told of that is about to be
+// repaired, for a session that starts or ends is none a moment later.
+func (g *group) judge(p *reconciler.Plan, sure bool) (due bool) {
+	now := time.Now()
+	g.unread(p.Failures, now)
+	paused, over := g.loop.paused(), g.overBudget(p)
+	differs := make(map[reconciler.Addr]bool, len(p.Changes))
+	for _, c := range p.Changes {
+		differs[c.Addr()] = true
+		t := g.track(c, now)
+		t.why, t.until = hold(c, t, now)
+		switch {
+		case t.why != "":
+		case paused != nil:
+			t.why = "paused: " + paused.Reason
+		case over != "" && c.Action() == reconciler.Delete && !c.IsEphemeral():
+			t.why = over
+		}
+		due = due || t.why == ""
+		if t.drift && !t.told && (sure || t.why != "") {
+			t.told = true
+			g.drifted(c, now)
+		}
+	}
+	for addr, t := range g.tracks {
+		if differs[addr] || g.part(addr).unread != nil {
+			continue
+		}
+		peace, done := t.clean(now)
+		if peace {
+			g.loop.emit(Event{Kind: FightEnded, Part: g.part(addr).Name, Addr: addr, Text: fmt.Sprintf("it stayed as it is for %s", fightWindow)})
+		}
+		if done {
+			delete(g.tracks, addr)
+		}
+	}
+	g.learn(p, differs)
+	g.sessions(p)
+	return due
+}
+
+// unread notes which parts could not be read.
+func (g *group) unread(failures []reconciler.Failure, now time.Time) {
+	for _, p := range g.parts {
+		var failure *reconciler.Failure
+		for i := range failures {
+			if failures[i].Enforcer == p.enforcer {
+				failure = &failures[i]
+			}
+		}
+		switch {
+		case failure == nil:
+			p.readable(now)
+		case now.Before(p.retry): // it was not asked
+		case p.unreadable(failure.Err, failure.Survey, now):
+			g.loop.emit(Event{Kind: ChangeFailed, Part: p.Name, Error: failure.Err.Error()})
+		}
+	}
+}
+
+// track is what is known of c's resource. What is new about it is decided when
+// it is first seen to differ.
+func (g *group) track(c reconciler.Change, now time.Time) *track {
+	addr := c.Addr()
+	t := g.tracks[addr]
+	if t == nil {
+		t = &track{}
+		g.tracks[addr] = t
+	}
+	if t.seen.IsZero() {
+		t.seen = now
+		t.settling = c.IsEphemeral() && c.Action() != reconciler.Update && !(c.Action() == reconciler.Create && g.known[addr])
+		t.drift = g.part(addr).reached && (t.unsure || g.strange(c))
+	}
+	return t
+}
+
+// strange tells whether c undoes what somebody did to something that was as
+// desired. Sessions that come and go, and what applications make, are facts
+// that others are the result of.
+func (g *group) strange(c reconciler.Change) bool {
+	switch {
+	case c.IsEphemeral() && c.Action() == reconciler.Delete:
+		return false
+	case g.known == nil: // it had converged before this process began
+		return !c.IsEphemeral()
+	case c.Action() == reconciler.Delete:
+		return !g.known[c.Addr()]
+	}
+	return g.known[c.Addr()]
+}
+
+// hold is why a change is not to be made now, and until when.
+func hold(c reconciler.Change, t *track, now time.Time) (why string, until time.Time) {
+	switch {
+	case t.retry.After(now):
+		return "it failed, and is tried again later", t.retry
+	case t.fight != nil && t.fight.Next.After(now):
+		return "something else keeps changing it back, so it is repaired less often", t.fight.Next
+	case t.settling && t.seen.Add(settle).After(now):
+		return "a session comes or goes", t.seen.Add(settle)
+	}
+	return "", time.Time{}
+}
+
+// overBudget is why deletions are held back; "": they are not.
+func (g *group) overBudget(p *reconciler.Plan) string {
+	g.loop.mu.Lock()
+	allowed := g.loop.settings.AllowDeletes
+	g.loop.mu.Unlock()
+	why := ""
+	if err := p.CheckBudget(); err != nil && !allowed && !g.target.granted {
+		why = err.Error()
+	}
+	if why != "" && why != g.held {
+		g.loop.emit(Event{Kind: ChangeFailed, Part: g.name, Error: "nothing is removed: " + why})
+	}
+	g.held = why
+	return why
+}
+
+// drifted tells of c and notes it in its part.
+func (g *group) drifted(c reconciler.Change, now time.Time) {
+	p := g.part(c.Addr())
+	if p.LastDrift == nil || !p.LastDrift.Repaired.IsZero() {
+		p.LastDrift = &Drift{At: now}
+	}
+	p.LastDrift.Changes = append(p.LastDrift.Changes, Pending{Addr: c.Addr(), Action: c.Action()})
+	text := c.Describe()
+	switch c.Action() {
+	case reconciler.Create:
+		text = "it is gone"
+	case reconciler.Delete:
+		text = "it is there and should not be"
+	}
+	g.loop.emit(Event{Kind: DriftSeen, Part: p.Name, Addr: c.Addr(), Action: c.Action(), Text: text})
+}
+
+func (g *group) part(addr reconciler.Addr) *part {
+	name := addr.Enforcer()
+	for _, p := range g.parts {
+		if p.enforcer == name {
+			return p
+		}
+	}
+	return &part{enforcer: name, unread: &unread{}} // an address of none: it is left alone
+}
+
+// learn remembers what is as desired.
+func (g *group) learn(p *reconciler.Plan, differs map[reconciler.Addr]bool) {
+	known := make(map[reconciler.Addr]bool, len(p.Desired))
+	for addr := range g.known {
+		if g.part(addr).unread != nil {
+			known[addr] = true
+		}
+	}
+	for _, r := range p.Desired {
+		if !differs[r.Addr()] {
+			known[r.Addr()] = true
+		}
+	}
+	g.known = known
+}
