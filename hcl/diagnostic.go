@@ -173,3 +173,14 @@ func lowerFirst(s string) string {
 	}
 	return s
 }
+
+// Errors are the errors alone, each in a line: where it is and what is wrong.
+func (ds Diagnostics) Errors() []string {
+	var out []string
+	for _, d := range ds {
+		if d.Severity == Error {
+			out = append(out, d.place()+d.Summary)
+		}
+	}
+	return out
+}

@@ -56,8 +56,11 @@ clone fetches into the project's own directory.`,
 	return cmd
 }
 
+// gate answers what git asks of a proxy.
+type gate func(w http.ResponseWriter, r *http.Request, s proxy.Session, report func(int, string))
+
 // gitGate is the way of sessions to their repositories, for a proxy.
-func (a *app) gitGate(set specs.Set, secrets *secret.Cache) (func(http.ResponseWriter, *http.Request, proxy.Session, func(int, string)), error) {
+func (a *app) gitGate(set specs.Set, secrets *secret.Cache) (gate, error) {
 	gate, err := gitgate.New(gitgate.Options{Projects: set.Projects, Secret: secrets.Read, Forget: secrets.Forget, Log: a.log()})
 	if err != nil {
 		return nil, err

@@ -32,33 +32,43 @@ type host struct {
 // host wires the enforcers. It touches nothing: a plan from a snapshot needs
 // them too.
 func (a *app) host(set specs.Set) *host {
+	h := &host{cgroup: a.cgroups(), postgres: a.postgres(set.Secrets, set.Databases)}
+	h.Reconciler = &reconciler.Reconciler{Log: a.log(), Enforcers: append(a.kernel(set, h.cgroup),
+		reconciler.Named{Name: "git", Enforcer: git.New(git.Options{Projects: set.Projects, Log: a.log()})},
+		reconciler.Named{Name: "postgres", Enforcer: h.postgres},
+	)}
+	return h
+}
+
+func (a *app) cgroups() *cgroup.Enforcer { return cgroup.New(cgroup.Options{Parent: a.CgroupParent}) }
+
+// kernel is the enforcers whose resources a session needs.
+func (a *app) kernel(set specs.Set, groups *cgroup.Enforcer) []reconciler.Named {
 	log := a.log()
-	secrets := secret.Reader{Secrets: set.Secrets}
-	h := &host{
-		cgroup: cgroup.New(cgroup.Options{Parent: a.CgroupParent}),
-		postgres: postgres.New(postgres.Options{
-			Databases: set.Databases,
-			URL: func(_ context.Context, name string) (string, error) {
-				db := specs.Find(set.Databases, name)
-				if db == nil {
-					return "", errors.New("not declared")
-				}
-				return secrets.Read(db.Connection)
-			},
-			Log: log,
-		}),
-	}
-	h.Reconciler = &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
+	return []reconciler.Named{
 		{Name: "session", Needs: []string{"cgroup", "seccomp", "root", "network"}, Enforcer: session.New(session.Options{RunDir: a.run(), Log: log, Scrub: a.scrubber(set)})},
-		{Name: "cgroup", Enforcer: h.cgroup},
+		{Name: "cgroup", Enforcer: groups},
 		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.run()})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: a.run(), Log: log})},
 		{Name: "network", Needs: []string{"slot"}, Enforcer: network.New(network.Options{Dir: a.run(), NoIPv6: network.IPv6Absent()})},
 		{Name: "slot", Needs: []string{"network"}, Enforcer: slot.New(slot.Options{Dir: a.run()})},
-		{Name: "git", Enforcer: git.New(git.Options{Projects: set.Projects, Log: log})},
-		{Name: "postgres", Enforcer: h.postgres},
-	}}
-	return h
+	}
+}
+
+// postgres enforces what is declared in some databases.
+func (a *app) postgres(declared []specs.Secret, databases []specs.Database) *postgres.Enforcer {
+	secrets := secret.Reader{Secrets: declared}
+	return postgres.New(postgres.Options{
+		Databases: databases,
+		URL: func(_ context.Context, name string) (string, error) {
+			db := specs.Find(databases, name)
+			if db == nil {
+				return "", errors.New("not declared")
+			}
+			return secrets.Read(db.Connection)
+		},
+		Log: a.log(),
+	})
 }
 
 // close ends the connections to the databases. That they end badly changes

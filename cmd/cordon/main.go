@@ -72,13 +72,13 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	a.settings.register(root, a.environ)
+	a.settings.register(root)
 	root.AddCommand(
 		validateCommand(a), fmtCommand(a),
 		planCommand(a), accessCommand(a), importCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
 		runCommand(a), psCommand(a), stopCommand(a),
 		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
-
+		daemonCommand(a),
 		doctorCommand(a), versionCommand(a),
 	)
 	return root

@@ -69,8 +69,13 @@ func (a *app) serve(ctx context.Context, set specs.Set, names []string, metrics 
 	defer cancel()
 	registry := prometheus.NewRegistry()
 	var jobs []func() error
+	secrets := secret.NewCache(set.Secrets)
+	git, err := a.gitGate(set, secrets)
+	if err != nil {
+		return err
+	}
 	for _, p := range list {
-		run, err := a.proxy(ctx, set, p, registry)
+		run, err := a.proxy(ctx, proxied(set, p.Name), proxy.Options{Proxy: p, Secret: secrets.Read, Forget: secrets.Forget, Git: git, Metrics: registry})
 		if err != nil {
 			return err
 		}
@@ -88,26 +93,25 @@ func (a *app) serve(ctx context.Context, set specs.Set, names []string, metrics 
 	return errors.Join(failed...)
 }
 
-// proxy makes one proxy ready: its port is open when it returns.
-func (a *app) proxy(ctx context.Context, set specs.Set, p specs.Proxy, registry *prometheus.Registry) (run func() error, err error) {
-	networks := slices.DeleteFunc(slices.Clone(set.Networks), func(n specs.Network) bool { return !slices.Contains(n.Allow, p.Name) })
-	state := filepath.Join(a.StateDir, "proxy")
-	if err := os.MkdirAll(state, 0o700); err != nil {
+// proxied is the networks that a proxy is allowed to.
+func proxied(set specs.Set, proxy string) []specs.Network {
+	return slices.DeleteFunc(slices.Clone(set.Networks), func(n specs.Network) bool { return !slices.Contains(n.Allow, proxy) })
+}
+
+// proxy makes one proxy ready for the sessions of networks, and fills in what
+// all have in common: its port is open when it returns.
+func (a *app) proxy(ctx context.Context, networks []specs.Network, o proxy.Options) (run func() error, err error) {
+	p := o.Proxy
+	o.State = filepath.Join(a.StateDir, "proxy")
+	if err := os.MkdirAll(o.State, 0o700); err != nil {
 		return nil, err
 	}
 	live, err := proxy.NewLive(a.run(), networks, a.log())
 	if err != nil {
 		return nil, err
 	}
-	secrets := secret.NewCache(set.Secrets)
-	git, err := a.gitGate(set, secrets)
-	if err != nil {
-		return nil, err
-	}
-	server, err := proxy.New(proxy.Options{
-		Proxy: p, Sessions: live, Secret: secrets.Read, Forget: secrets.Forget, Git: git, Log: a.log(),
-		Audit: slog.New(slog.NewJSONHandler(a.stdout, nil)), State: state, Metrics: registry,
-	})
+	o.Sessions, o.Log, o.Audit = live, a.log(), slog.New(slog.NewJSONHandler(a.stdout, nil))
+	server, err := proxy.New(o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -24,9 +25,12 @@ type settings struct {
 	RunDir       string
 	StateDir     string
 	CgroupParent string
-	LogLevel     slog.Level
+	LogLevel     slog.LevelVar // a daemon's changes as it runs
 	Vars         []string
 	VarFiles     []string
+
+	values *viper.Viper // of the command that runs
+	reread func() (*viper.Viper, error)
 }
 
 const defaultRunDir = "/run/cordon"
@@ -35,7 +39,7 @@ const defaultRunDir = "/run/cordon"
 // --settings names no other.
 const defaultSettings = "/etc/cordon/settings.yaml"
 
-func (s *settings) register(root *cobra.Command, environ []string) {
+func (s *settings) register(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringP("dir", "C", ".", "directory of the *.hcl files")
 	f.String("run-dir", defaultRunDir, "directory of what lasts until reboot")
@@ -45,25 +49,20 @@ func (s *settings) register(root *cobra.Command, environ []string) {
 	f.StringArray("var", nil, "set a variable, NAME=VALUE")
 	f.StringArray("var-file", nil, "file of variables' values")
 	f.String("settings", "", "settings file (default "+defaultSettings+")")
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.load(cmd, environ) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.load(cmd) }
 }
 
-func (s *settings) load(cmd *cobra.Command, environ []string) error {
-	v := viper.New()
-	if err := v.BindPFlags(cmd.Flags()); err != nil {
+func (s *settings) load(cmd *cobra.Command) error {
+	s.reread = func() (*viper.Viper, error) { return readSettings(cmd) }
+	v, err := s.reread()
+	if err != nil {
 		return err
 	}
-	v.SetEnvPrefix("CORDON")
-	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
-	v.AutomaticEnv()
-	if err := readSettings(v); err != nil {
-		return err
-	}
+	s.values = v
 	s.Dir, s.CgroupParent = v.GetString("dir"), v.GetString("cgroup-parent")
-	if err := s.LogLevel.UnmarshalText([]byte(v.GetString("log-level"))); err != nil {
-		return fmt.Errorf("log-level: %w: say debug, info, warn or error", err)
+	if err := s.setLogLevel(v); err != nil {
+		return err
 	}
-	var err error
 	if s.RunDir, err = filepath.Abs(v.GetString("run-dir")); err != nil {
 		return err
 	}
@@ -92,21 +91,35 @@ func cgroupParent(runDir string) string {
 	return cgroup.DefaultParent + "-" + hex.EncodeToString(sum[:4])
 }
 
-func readSettings(v *viper.Viper) error {
-	file := v.GetString("settings")
-	v.SetConfigFile(file)
-	if file == "" {
-		v.SetConfigFile(defaultSettings)
-	}
-	err := v.ReadInConfig()
-	if err != nil && (file != "" || !missing(err)) {
-		return fmt.Errorf("settings: %w", err)
+func (s *settings) setLogLevel(v *viper.Viper) error {
+	if err := s.LogLevel.UnmarshalText([]byte(v.GetString("log-level"))); err != nil {
+		return fmt.Errorf("log-level: %w: say debug, info, warn or error", err)
 	}
 	return nil
 }
 
+// readSettings finds what the settings are now.
+func readSettings(cmd *cobra.Command) (*viper.Viper, error) {
+	v := viper.New()
+	if err := v.BindPFlags(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	v.SetEnvPrefix("CORDON")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	v.SetConfigFile(settingsFile(v))
+	err := v.ReadInConfig()
+	if err != nil && (v.GetString("settings") != "" || !missing(err)) {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	return v, nil
+}
+
+// settingsFile is the one that is named, or the default.
+func settingsFile(v *viper.Viper) string { return cmp.Or(v.GetString("settings"), defaultSettings) }
+
 func (a *app) log() *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: a.LogLevel}))
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: &a.LogLevel}))
 }
 
 func (a *app) run() rundir.Dir { return rundir.Dir(a.RunDir) }

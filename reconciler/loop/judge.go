@@ -39,7 +39,7 @@ func (g *group) judge(p *reconciler.Plan, sure bool) (due bool) {
 		}
 		peace, done := t.clean(now)
 		if peace {
-			g.loop.emit(Event{Kind: FightEnded, Part: g.part(addr).Name, Addr: addr, Text: fmt.Sprintf("it stayed as it is for %s", fightWindow)})
+			g.loop.Emit(Event{Kind: FightEnded, Part: g.part(addr).Name, Addr: addr, Text: fmt.Sprintf("it stayed as it is for %s", fightWindow)})
 		}
 		if done {
 			delete(g.tracks, addr)
@@ -64,7 +64,7 @@ func (g *group) unread(failures []reconciler.Failure, now time.Time) {
 			p.readable(now)
 		case now.Before(p.retry): // it was not asked
 		case p.unreadable(failure.Err, failure.Survey, now):
-			g.loop.emit(Event{Kind: ChangeFailed, Part: p.Name, Error: failure.Err.Error()})
+			g.loop.Emit(Event{Kind: ChangeFailed, Part: p.Name, Error: failure.Err.Error()})
 		}
 	}
 }
@@ -80,8 +80,9 @@ func (g *group) track(c reconciler.Change, now time.Time) *track {
 	}
 	if t.seen.IsZero() {
 		t.seen = now
-		t.settling = c.IsEphemeral() && c.Action() != reconciler.Update && !(c.Action() == reconciler.Create && g.known[addr])
-		t.drift = g.part(addr).reached && (t.unsure || g.strange(c))
+		reached := g.part(addr).reached
+		t.settling = reached && c.IsEphemeral() && c.Action() != reconciler.Update && !(c.Action() == reconciler.Create && g.known[addr])
+		t.drift = reached && (t.unsure || g.strange(c))
 	}
 	return t
 }
@@ -124,7 +125,7 @@ func (g *group) overBudget(p *reconciler.Plan) string {
 		why = err.Error()
 	}
 	if why != "" && why != g.held {
-		g.loop.emit(Event{Kind: ChangeFailed, Part: g.name, Error: "nothing is removed: " + why})
+		g.loop.Emit(Event{Kind: ChangeFailed, Part: g.name, Error: "nothing is removed: " + why})
 	}
 	g.held = why
 	return why
@@ -144,7 +145,7 @@ func (g *group) drifted(c reconciler.Change, now time.Time) {
 	case reconciler.Delete:
 		text = "it is there and should not be"
 	}
-	g.loop.emit(Event{Kind: DriftSeen, Part: p.Name, Addr: c.Addr(), Action: c.Action(), Text: text})
+	g.loop.Emit(Event{Kind: DriftSeen, Part: p.Name, Addr: c.Addr(), Action: c.Action(), Text: text})
 }
 
 func (g *group) part(addr reconciler.Addr) *part {

@@ -114,7 +114,7 @@ func (l *Loop) Configure(s Settings) {
 func (l *Loop) Use(t Target) {
 	now := time.Now()
 	r := t.Revision
-	l.emit(Event{Kind: RevisionTaken, By: by(r), Revision: r.ID, Text: r.Title})
+	l.Emit(Event{Kind: RevisionTaken, By: by(r), Revision: r.ID, Text: r.Title})
 	l.mu.Lock()
 	r.Since, r.Reached = now, time.Time{}
 	same := l.revision != nil && l.revision.Digest == r.Digest
@@ -195,8 +195,10 @@ func ring(c chan struct{}) {
 	}
 }
 
-// emit tells of e, with what all events of the moment have in common.
-func (l *Loop) emit(e Event) {
+// Emit tells whoever listens of e, and fills in what is left out: the time, the
+// revision that is enforced, and that it was the daemon. Events of one caller
+// stay in their order.
+func (l *Loop) Emit(e Event) {
 	l.mu.Lock()
 	if l.revision != nil && e.Revision == "" {
 		e.Revision = l.revision.ID

@@ -105,9 +105,9 @@ func (g *group) show(plan *reconciler.Plan) {
 		}
 		switch {
 		case !p.reached && p.announce:
-			g.loop.emit(Event{Kind: PartConverged, Part: p.Name})
+			g.loop.Emit(Event{Kind: PartConverged, Part: p.Name})
 		case was == Failing:
-			g.loop.emit(Event{Kind: PartRecovered, Part: p.Name})
+			g.loop.Emit(Event{Kind: PartRecovered, Part: p.Name})
 		}
 		p.reached, p.announce = true, false
 	}

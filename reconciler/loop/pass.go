@@ -84,7 +84,7 @@ func (g *group) fail(ctx context.Context, err error) {
 	now := time.Now()
 	for _, p := range g.parts {
 		if p.unreadable(err, false, now) {
-			g.loop.emit(Event{Kind: ChangeFailed, Part: p.Name, Error: err.Error()})
+			g.loop.Emit(Event{Kind: ChangeFailed, Part: p.Name, Error: err.Error()})
 		}
 		p.settle(Failing, err.Error(), now)
 	}
@@ -100,10 +100,10 @@ func (g *group) record(r reconciler.Result) (made bool) {
 	switch {
 	case r.Err == nil:
 		e.Kind, e.Text = ChangeMade, r.Change.Describe()
-		g.loop.emit(e)
+		g.loop.Emit(e)
 		if t.made(addr, now) {
 			e.Kind, e.Text = FightBegan, fmt.Sprintf("repaired %d times within %s: something else keeps changing it back", fightAfter, fightWindow)
-			g.loop.emit(e)
+			g.loop.Emit(e)
 		}
 		return true
 	case r.Skipped:
@@ -112,7 +112,7 @@ func (g *group) record(r reconciler.Result) (made bool) {
 	}
 	if t.failed(r.Err, now) {
 		e.Kind, e.Error = ChangeFailed, r.Err.Error()
-		g.loop.emit(e)
+		g.loop.Emit(e)
 	}
 	return false
 }
@@ -129,12 +129,12 @@ func (g *group) sessions(p *reconciler.Plan) {
 	for _, l := range p.Set.Leases {
 		g.leases[l.ID] = l
 		if _, ran := before[l.ID]; before != nil && !ran {
-			g.loop.emit(sessionEvent(SessionStarted, l))
+			g.loop.Emit(sessionEvent(SessionStarted, l))
 		}
 	}
 	for id, l := range before {
 		if _, runs := g.leases[id]; !runs {
-			g.loop.emit(sessionEvent(SessionEnded, l))
+			g.loop.Emit(sessionEvent(SessionEnded, l))
 		}
 	}
 }

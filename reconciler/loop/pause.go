@@ -19,7 +19,7 @@ func (l *Loop) Pause(p Pause) error {
 	if err := l.setPaused(&p); err != nil {
 		return fmt.Errorf("not paused, for it would not outlast a restart: %w", err)
 	}
-	l.emit(Event{Kind: PauseBegan, By: p.By, Text: fmt.Sprintf("%s (until %s)", p.Reason, p.Until.Format(time.RFC3339))})
+	l.Emit(Event{Kind: PauseBegan, By: p.By, Text: fmt.Sprintf("%s (until %s)", p.Reason, p.Until.Format(time.RFC3339))})
 	l.Wake()
 	ring(l.kick)
 	return nil
@@ -38,7 +38,7 @@ func (l *Loop) resume(by, why string) error {
 	if err := l.setPaused(nil); err != nil {
 		l.log.Error("the end of the pause will not outlast a restart", "error", err)
 	}
-	l.emit(Event{Kind: PauseEnded, By: by, Text: why})
+	l.Emit(Event{Kind: PauseEnded, By: by, Text: why})
 	l.Wake()
 	ring(l.kick)
 	return nil

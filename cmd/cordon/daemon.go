@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/cmd/cordon/internal/daemon"
+	"github.com/aicodesit/cordon/internal/source"
+	"github.com/aicodesit/cordon/reconciler/loop"
+)
+
+func daemonCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "daemon",
+		Short: "Keep the host and the databases at what the files say, for ever",
+		Long: `Keep the host and the databases at what the files say, for ever.
+
+It follows the directory given by -C, or a git repository given by --git. What
+differs is repaired: at once when the kernel or PostgreSQL tells of it, else at
+the interval. Each database, and the host, converge by themselves.
+
+Files with errors, revisions that are not trusted, and ones that remove more
+than the deletion budget change nothing: what was enforced before stays so and
+is still repaired. It outlasts a restart, also when the source is away.
+
+SIGTERM ends it, and leaves sessions running. SIGHUP makes it read its settings
+again, and look at the source.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needRoot("the daemon"); err != nil {
+				return err
+			}
+			// SIGHUP ends other commands.
+			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), os.Interrupt, unix.SIGTERM)
+			defer stop()
+			d := &daemonProcess{app: a}
+			return d.run(ctx)
+		},
+	}
+	f := cmd.Flags()
+	sourceFlags(f)
+	f.Duration("interval", 30*time.Second, "how often all is looked at when nothing tells of a change")
+	f.Bool("allow-deletes", false, "allow revisions that remove more than the deletion budget")
+	f.String("listen", "127.0.0.1:9464", `address of metrics, health and the page; "" for none`)
+	f.String("hook-secret", "", "secret of the webhook POST /hook: file:PATH, env:NAME or systemd:NAME (default no webhook)")
+	return cmd
+}
+
+// daemonProcess is a daemon.
+type daemonProcess struct {
+	*app
+	loop     *loop.Loop
+	source   source.Source
+	shown    loop.Source
+	follower *daemon.Follower
+	proxies  proxies
+}
+
+// run keeps the host until ctx ends.
+func (d *daemonProcess) run(ctx context.Context) error {
+	release, err := daemon.Lock(d.app.run())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := d.prepare(); err != nil {
+		return err
+	}
+	serve, err := d.listen(ctx)
+	if err != nil {
+		return err
+	}
+	d.loop.Emit(loop.Event{Kind: loop.DaemonStarted, Text: "cordon " + version})
+	defer d.loop.Emit(loop.Event{Kind: loop.DaemonStopped})
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var failed error
+	var all sync.WaitGroup
+	all.Go(func() { _ = d.loop.Run(ctx) }) // ends with ctx alone
+	all.Go(func() { d.proxies.services.Run(ctx) })
+	all.Go(func() { _ = d.follower.Run(ctx, func() { d.ready(ctx) }) })
+	all.Go(func() { d.reload(ctx) })
+	if serve != nil {
+		all.Go(func() { failed = serve(ctx); end() })
+	}
+	all.Wait()
+	return failed
+}
+
+// prepare makes what run runs. Nothing is changed yet.
+func (d *daemonProcess) prepare() error {
+	var err error
+	if d.source, d.shown, err = d.app.source(); err != nil {
+		return err
+	}
+	path := filepath.Join(d.StateDir, "daemon", "memory")
+	memory, err := daemon.LoadMemory(path)
+	if err != nil {
+		return err
+	}
+	log := d.log()
+	d.loop = loop.New(loop.Options{
+		Settings: d.loopSettings(), Memory: memory, Log: log,
+		Remember: func(m loop.Memory) error { return daemon.SaveMemory(path, m) },
+		Emit:     func(e loop.Event) { logEvent(log, e) },
+	})
+	d.proxies.app = d.app
+	d.proxies.services = daemon.Services{Log: log, Emit: d.loop.Emit}
+	d.follower = &daemon.Follower{
+		Source: d.source, Loop: d.loop, Log: log, Load: d.loadFiles, Target: d.target, Used: d.proxies.use,
+	}
+	return nil
+}
+
+func (d *daemonProcess) loopSettings() loop.Settings {
+	return loop.Settings{Interval: d.values.GetDuration("interval"), AllowDeletes: d.values.GetBool("allow-deletes")}
+}
+
+// ready is called when what was enforced before is enforced again.
+func (d *daemonProcess) ready(context.Context) {}
+
+// reload reads the settings again at each SIGHUP.
+func (d *daemonProcess) reload(ctx context.Context) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, unix.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		}
+		d.again(ctx)
+	}
+}
+
+// again takes over the settings that can be changed while it runs.
+func (d *daemonProcess) again(ctx context.Context) {
+	v, err := d.reread()
+	if err == nil {
+		err = d.setLogLevel(v)
+	}
+	if err != nil {
+		d.log().ErrorContext(ctx, "the settings stay as they were", "error", err)
+		return
+	}
+	d.values = v
+	d.loop.Configure(d.loopSettings())
+	d.follower.Again()
+}
+
+// state is all that the daemon knows.
+func (d *daemonProcess) state() loop.State {
+	s := d.loop.State()
+	s.Version, s.PID, s.Source = version, os.Getpid(), d.shown
+	d.follower.Describe(&s)
+	s.Parts = append(s.Parts, d.proxies.services.Parts()...)
+	return s
+}
+
+// logEvent writes an event to the log.
+func logEvent(log *slog.Logger, e loop.Event) {
+	level := slog.LevelInfo
+	switch e.Kind {
+	case loop.RevisionRefused, loop.SourceFailed, loop.ChangeFailed, loop.FightBegan:
+		level = slog.LevelError
+	case loop.DriftSeen, loop.PauseBegan:
+		level = slog.LevelWarn
+	}
+	attrs := []any{"kind", e.Kind}
+	for _, a := range [][2]string{
+		{"part", e.Part}, {"address", string(e.Addr)}, {"action", string(e.Action)}, {"revision", e.Revision}, {"session", e.Session},
+		{"by", e.By}, {"text", e.Text}, {"error", e.Error},
+	} {
+		if a[1] != "" {
+			attrs = append(attrs, a[0], a[1])
+		}
+	}
+	log.Log(context.Background(), level, "event", attrs...)
+}

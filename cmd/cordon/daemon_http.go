@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/aicodesit/cordon/internal/source"
+)
+
+// registerHTTP is what the daemon answers.
+func (d *daemonProcess) registerHTTP(mux *http.ServeMux) error {
+	mux.Handle("GET /metrics", promhttp.HandlerFor(&d.proxies.metrics, promhttp.HandlerOpts{}))
+	secret, err := placed(d.values, "hook-secret")
+	if err != nil {
+		return err
+	}
+	if secret != nil {
+		mux.Handle("/hook", source.NewHook(secret, d.source.Ring, d.log()))
+	}
+	return nil
+}
+
+// listen opens the port, so that one that is taken is known at the start; nil
+// when there is to be none.
+func (d *daemonProcess) listen(ctx context.Context) (serve func(context.Context) error, err error) {
+	addr := d.values.GetString("listen")
+	if addr == "" {
+		return nil, nil
+	}
+	mux := http.NewServeMux()
+	if err := d.registerHTTP(mux); err != nil {
+		return nil, err
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	return func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+		defer stop()
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("http: %w", err)
+		}
+		return nil
+	}, nil
+}
