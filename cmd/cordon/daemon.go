@@ -177,8 +177,14 @@ func logEvent(log *slog.Logger, e loop.Event) {
 	}
 	attrs := []any{"kind", e.Kind}
 	for _, a := range [][2]string{
-		{"part", e.Part}, {"address", string(e.Addr)}, {"action", string(e.Action)}, {"revision", e.Revision}, {"session", e.Session},
-		{"by", e.By}, {"text", e.Text}, {"error", e.Error},
+		{"part", e.Part},
+		{"address", string(e.Addr)},
+		{"action", string(e.Action)},
+		{"revision", e.Revision},
+		{"session", e.Session},
+		{"by", e.By},
+		{"text", e.Text},
+		{"error", e.Error},
 	} {
 		if a[1] != "" {
 			attrs = append(attrs, a[0], a[1])

@@ -34,7 +34,7 @@ func layers() []layer {
 		{"reconciler", []string{"reconciler", "specs"}},
 		{"enforcers", []string{"reconciler", "specs", "internal"}}, // and no other enforcer
 		{"hcl", []string{"specs"}},
-		{"cmd", []string{"hcl", "enforcers", "reconciler", "specs", "internal"}},
+		{"cmd", []string{"cmd", "hcl", "enforcers", "reconciler", "specs", "internal"}},
 		{"test", []string{"hcl", "enforcers", "reconciler", "specs", "internal", "test"}},
 		{"examples", []string{"hcl", "enforcers", "reconciler", "specs", "internal"}},
 	}
