@@ -29,6 +29,12 @@ func (s Style) paint(sgr, text string) string {
 	return "\x1b[" + sgr + "m" + text + "\x1b[0m"
 }
 
+// Good, Notable, Bad and Strong are text in the colour for that.
+func (s Style) Good(text string) string    { return s.paint(green, text) }
+func (s Style) Notable(text string) string { return s.paint(yellow, text) }
+func (s Style) Bad(text string) string     { return s.paint(red, text) }
+func (s Style) Strong(text string) string  { return s.paint(bold, text) }
+
 // Sign is the symbol of an action, coloured if s says so.
 func (s Style) Sign(a Action) string {
 	switch a {
@@ -198,6 +204,10 @@ func text(v any) string {
 }
 
 func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n    ") }
+
+// Line is s as it may stand on a line of a terminal's or a page's, whoever
+// wrote it: white space is single spaces, and what is not seen is replaced.
+func Line(s string) string { return clean(strings.Join(strings.Fields(s), " ")) }
 
 // clean keeps control characters of what others named from reaching the
 // reader's terminal.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/reconciler/loop"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -130,10 +131,16 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 // make applies p and tells the progress and the result.
 func (a *app) make(ctx context.Context, h *host, p *reconciler.Plan) error {
 	style := reconciler.Style{Color: a.color(a.stderr)}
+	events := a.recorder()
+	defer events.close(ctx)
+	for _, f := range p.Failures {
+		events.add(loop.Event{Kind: loop.ChangeFailed, Part: f.Enforcer, Error: f.Err.Error()})
+	}
 	report := h.Apply(ctx, p, func(e reconciler.Event) {
 		if !e.Done {
 			return
 		}
+		events.change(e)
 		switch sign := style.Sign(e.Change.Action()); {
 		case e.Skipped:
 			fmt.Fprintf(a.stderr, "%s %s: skipped\n", sign, e.Change.Addr())

@@ -77,6 +77,7 @@ func (a *app) root() *cobra.Command {
 		validateCommand(a), fmtCommand(a),
 		planCommand(a), accessCommand(a), importCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
 		runCommand(a), psCommand(a), stopCommand(a),
+		eventsCommand(a),
 		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
 		daemonCommand(a),
 		doctorCommand(a), versionCommand(a),

@@ -41,10 +41,14 @@ could not do.`,
 			if err != nil {
 				return exitError{session.Failed}
 			}
+			runner := a.runner(set)
+			events := a.recorder()
+			runner.Told = events.session()
 			// Signals are the session's to deal with.
-			code, err := a.runner(set).Run(context.WithoutCancel(cmd.Context()), session.Request{
+			code, err := runner.Run(context.WithoutCancel(cmd.Context()), session.Request{
 				Sandbox: args[0], Project: project, Command: args[1:],
 			})
+			events.close(cmd.Context())
 			if err != nil {
 				fmt.Fprintf(a.stderr, "cordon: %v\n", err)
 			}

@@ -43,7 +43,7 @@ func (s *settings) register(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringP("dir", "C", ".", "directory of the *.hcl files")
 	f.String("run-dir", defaultRunDir, "directory of what lasts until reboot")
-	f.String("state-dir", "/var/lib/cordon", "directory of what is kept: homes, budgets")
+	f.String("state-dir", "/var/lib/cordon", "directory of what is kept: homes, budgets, events")
 	f.String("cgroup-parent", "", "cgroup that sessions' cgroups are made in (default \"cordon\", with a name of its own for each other run directory)")
 	f.String("log-level", "warn", "debug, info, warn or error")
 	f.StringArray("var", nil, "set a variable, NAME=VALUE")

@@ -39,6 +39,21 @@ type Runner struct {
 	// Userns tells whether a user may make user namespaces on this host; nil
 	// is [UserNamespaces].
 	Userns func(uid uint32) bool
+
+	Told Told
+}
+
+// Told is who is told of a session; each may be nil. A session waits for none
+// but Ended.
+type Told struct {
+	// Changed is told how a change ended that the session's start needed, to
+	// what is not the session's alone.
+	Changed func(reconciler.Event)
+	// Began is told when the session's command runs, and Ended when it has
+	// ended or could not be started, while the lease still stands. Of a lease
+	// that was not written it has what was asked for.
+	Began func(specs.Lease)
+	Ended func(l specs.Lease, code int, err error)
 }
 
 // Request is what to run.
@@ -83,8 +98,20 @@ func (r *Runner) Run(ctx context.Context, q Request) (code int, err error) {
 		}
 	}
 	s.relay.Close() // before anything is said on the terminal
+	code = exitCode(code, err)
+	if s.Told.Ended != nil {
+		s.Told.Ended(s.whatRan(), code, err)
+	}
 	s.finish(ctx)
-	return exitCode(code, err), err
+	return code, err
+}
+
+// whatRan is the lease, or what it would have been.
+func (s *running) whatRan() specs.Lease {
+	if s.lock != nil {
+		return s.lease.Lease
+	}
+	return specs.Lease{ID: s.id, Project: s.q.Project, Sandbox: s.q.Sandbox, Slot: -1}
 }
 
 // exitCode finds the code that an error stands for.
@@ -138,6 +165,9 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	}
 	if err := s.relay.Start(s.Stdin); err != nil {
 		return Failed, errors.Join(err, proc.Kill())
+	}
+	if s.Told.Began != nil {
+		s.Told.Began(s.lease.Lease)
 	}
 	done := make(chan struct{})
 	watched := make(chan struct{})

@@ -196,7 +196,7 @@ func (s *running) converge(ctx context.Context, set specs.Set, roots ...reconcil
 		sort(f.Enforcer, f.Err)
 	}
 	if len(plan.Failures) == 0 {
-		for _, r := range s.Reconciler.Apply(ctx, plan, nil).Results {
+		for _, r := range s.Reconciler.Apply(ctx, plan, s.changed).Results {
 			if r.Err != nil && !r.Skipped {
 				sort(r.Change.Addr().Enforcer(), r.Err)
 			}
@@ -215,17 +215,17 @@ func (s *running) converge(ctx context.Context, set specs.Set, roots ...reconcil
 	return moved, nil
 }
 
+// changed tells of changes to what others use too.
+func (s *running) changed(e reconciler.Event) {
+	if s.Told.Changed != nil && e.Done && !e.Skipped && !e.Change.IsEphemeral() {
+		s.Told.Changed(e)
+	}
+}
+
 // changesShared tells whether the plan changes something that other sessions
 // use too, or will.
 func changesShared(p *reconciler.Plan) bool {
-	return slices.ContainsFunc(p.Changes, func(c reconciler.Change) bool {
-		r := c.After
-		if r == nil {
-			r = c.Before
-		}
-		e, ok := r.(reconciler.Ephemeral)
-		return !ok || !e.Ephemeral()
-	})
+	return slices.ContainsFunc(p.Changes, func(c reconciler.Change) bool { return !c.IsEphemeral() })
 }
 
 type failures []error

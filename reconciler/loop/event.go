@@ -29,7 +29,17 @@ const (
 	SessionStarted  Kind = "session.start"
 	SessionEnded    Kind = "session.end"
 	SessionRefused  Kind = "session.refused"
+	SessionFailed   Kind = "session.failed" // it could not be started
 )
+
+// Kinds are all there are.
+func Kinds() []Kind {
+	return []Kind{
+		DaemonStarted, DaemonStopped, RevisionTaken, RevisionRefused, SourceFailed, SourceBack, DriftSeen,
+		ChangeMade, ChangeFailed, PartRecovered, PartConverged, FightBegan, FightEnded, PauseBegan, PauseEnded,
+		SessionStarted, SessionEnded, SessionRefused, SessionFailed,
+	}
+}
 
 // Event is one thing that happened. No secret stands in it.
 type Event struct {
