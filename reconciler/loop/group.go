@@ -27,7 +27,8 @@ type group struct {
 	once sync.Once
 
 	mu    sync.Mutex
-	next  *handed // what to go on with; nil: as before
+	next  *handed  // what to go on with; nil: as before
+	names []string // that wake it
 	shown view
 
 	// What follows is the goroutine's alone.
@@ -74,7 +75,10 @@ func (g *group) use(n Group, reached, same bool) {
 		same = same && g.next.same
 		g.next.close()
 	}
-	g.next = &handed{n, reached, same}
+	g.next, g.names = &handed{n, reached, same}, []string{n.Name}
+	for _, e := range n.Reconciler.Enforcers {
+		g.names = append(g.names, e.Name)
+	}
 	if !same {
 		g.shown.reached = false
 	}
@@ -100,13 +104,12 @@ func (n *Group) part(enforcer string) string {
 	return enforcer
 }
 
-// concerns tells whether one of the names is the group's, one of its parts',
-// or its enforcer's.
+// concerns tells whether one of the names is the group's or one of its
+// enforcers'.
 func (g *group) concerns(names []string) bool {
-	if slices.Contains(names, g.name) {
-		return true
-	}
-	return slices.ContainsFunc(g.view().parts, func(p Part) bool { return slices.Contains(names, p.Name) })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(g.names, n) })
 }
 
 func (g *group) view() view {

@@ -151,14 +151,13 @@ func by(r Revision) string {
 
 const daemon = "daemon"
 
-// Wake makes the groups of the named parts look at once, all groups when none
-// is named. A part's name may be an enforcer's, or a group's. A burst of wakes
-// is one pass.
-func (l *Loop) Wake(parts ...string) {
+// Wake makes the groups look at once that have one of the names or an enforcer
+// of one, all groups when none is named. A burst of wakes is one pass.
+func (l *Loop) Wake(names ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, g := range l.groups {
-		if len(parts) == 0 || g.concerns(parts) {
+		if len(names) == 0 || g.concerns(names) {
 			ring(g.wake)
 		}
 	}

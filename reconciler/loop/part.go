@@ -15,6 +15,7 @@ type part struct {
 	enforcer string
 	reached  bool // everything of it was as desired, at this revision
 	announce bool // that, when it is
+	failed   bool // since it had converged last
 	unread   *unread
 	failures int
 	retry    time.Time // when it is read again
@@ -95,21 +96,21 @@ func (g *group) show(plan *reconciler.Plan) {
 		resources[r.Addr().Enforcer()]++
 	}
 	for _, p := range g.parts {
-		was := p.Condition
 		if p.unread == nil {
 			p.Resources = resources[p.enforcer]
 		}
 		g.describe(p, plan, now)
+		p.failed = p.failed || p.Condition == Failing
 		if p.Condition != Converged {
 			continue
 		}
 		switch {
 		case !p.reached && p.announce:
 			g.loop.Emit(Event{Kind: PartConverged, Part: p.Name})
-		case was == Failing:
+		case p.failed:
 			g.loop.Emit(Event{Kind: PartRecovered, Part: p.Name})
 		}
-		p.reached, p.announce = true, false
+		p.reached, p.announce, p.failed = true, false, false
 	}
 	g.publish(plan)
 	if g.view().reached {

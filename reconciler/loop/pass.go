@@ -86,6 +86,7 @@ func (g *group) fail(ctx context.Context, err error) {
 		if p.unreadable(err, false, now) {
 			g.loop.Emit(Event{Kind: ChangeFailed, Part: p.Name, Error: err.Error()})
 		}
+		p.failed = true
 		p.settle(Failing, err.Error(), now)
 	}
 	g.publish(nil)
