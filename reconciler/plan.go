@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/aicodesit/cordon/specs"
 )
@@ -231,13 +232,20 @@ func (r *Reconciler) PlanPart(ctx context.Context, set specs.Set, roots []Addr) 
 	for _, a := range roots {
 		add(a)
 	}
-	for _, e := range r.Enforcers {
-		live, err := readPart(ctx, e, part)
-		if err != nil {
-			p.Failures = append(p.Failures, Failure{Enforcer: e.Name, Err: err})
+	live, errs := make([][]Resource, len(r.Enforcers)), make([]error, len(r.Enforcers))
+	var reading sync.WaitGroup
+	for i, e := range r.Enforcers {
+		if addrs := of(part, e.Name); len(addrs) > 0 {
+			reading.Go(func() { live[i], errs[i] = readPart(ctx, e, addrs) })
+		}
+	}
+	reading.Wait()
+	for i, e := range r.Enforcers {
+		if errs[i] != nil {
+			p.Failures = append(p.Failures, Failure{Enforcer: e.Name, Err: errs[i]})
 			continue
 		}
-		p.Live = append(p.Live, live...)
+		p.Live = append(p.Live, live[i]...)
 	}
 	if len(p.Failures) > 0 {
 		return p, nil
@@ -247,17 +255,19 @@ func (r *Reconciler) PlanPart(ctx context.Context, set specs.Set, roots []Addr) 
 	return p, err
 }
 
-func readPart(ctx context.Context, e Named, part map[Addr]bool) ([]Resource, error) {
+// of are the addresses in part that belong to one enforcer, sorted.
+func of(part map[Addr]bool, enforcer string) []Addr {
 	var addrs []Addr
 	for a := range part {
-		if a.Enforcer() == e.Name {
+		if a.Enforcer() == enforcer {
 			addrs = append(addrs, a)
 		}
 	}
-	if len(addrs) == 0 {
-		return nil, nil
-	}
 	slices.SortFunc(addrs, compareAddr)
+	return addrs
+}
+
+func readPart(ctx context.Context, e Named, addrs []Addr) ([]Resource, error) {
 	if pr, ok := e.Enforcer.(PartReader); ok {
 		return pr.ReadPart(ctx, addrs)
 	}
@@ -265,7 +275,7 @@ func readPart(ctx context.Context, e Named, part map[Addr]bool) ([]Resource, err
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(r Resource) bool { return !part[r.Addr()] }), nil
+	return slices.DeleteFunc(all, func(r Resource) bool { return !slices.Contains(addrs, r.Addr()) }), nil
 }
 
 // Invert is the plan that undoes p.

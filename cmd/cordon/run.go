@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/enforcers/seccomp"
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/specs"
@@ -37,11 +39,12 @@ could not do.`,
 			if err := needRoot("starting a session"); err != nil {
 				return a.failed(err)
 			}
+			hurry()
 			set, err := a.load()
 			if err != nil {
 				return exitError{session.Failed}
 			}
-			runner := a.runner(set)
+			runner := a.runner(set, args[0])
 			events := a.recorder()
 			runner.Told = events.session()
 			// Signals are the session's to deal with.
@@ -62,14 +65,33 @@ could not do.`,
 	return cmd
 }
 
+// hurry keeps the collector from running while a session starts: all that a
+// start needs is a few megabytes. Within its limit memory is never short, and
+// a second later all is as usual.
+func hurry() {
+	const limit = 256 << 20
+	percent, old := debug.SetGCPercent(-1), debug.SetMemoryLimit(limit)
+	time.AfterFunc(time.Second, func() {
+		debug.SetMemoryLimit(old)
+		debug.SetGCPercent(percent)
+	})
+}
+
 // failed shows why run itself failed, which has a code of its own.
 func (a *app) failed(err error) error {
 	fmt.Fprintf(a.stderr, "cordon: %v\n", err)
 	return exitError{session.Failed}
 }
 
-func (a *app) runner(set specs.Set) *session.Runner {
+func (a *app) runner(set specs.Set, sandbox string) *session.Runner {
 	h := a.host(set)
+	if s := specs.Find(set.Sandboxes, sandbox); s != nil {
+		for _, e := range h.Enforcers {
+			if filters, ok := e.Enforcer.(*seccomp.Enforcer); ok {
+				go filters.Prepare(set, *s)
+			}
+		}
+	}
 	return &session.Runner{
 		Set: set, Reconciler: h.Reconciler, RunDir: a.run(), Groups: h.cgroup, Log: h.Log,
 		StateDir: a.StateDir, Tokens: tokens{}, Scrub: a.scrubber(set),

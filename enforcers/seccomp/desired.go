@@ -3,6 +3,7 @@ package seccomp
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/aicodesit/cordon/internal/agent"
 	"github.com/aicodesit/cordon/internal/rundir"
@@ -26,11 +27,12 @@ type Options struct {
 type Enforcer struct {
 	dir      rundir.Dir
 	programs programs
+	rules    func() string // the digest of the base, computed once
 }
 
 // New returns an Enforcer.
 func New(o Options) *Enforcer {
-	return &Enforcer{dir: o.Dir}
+	return &Enforcer{dir: o.Dir, rules: sync.OnceValue(rulesDigest)}
 }
 
 // Resource is one filter: the policy, and what its file departs from it.
@@ -62,7 +64,7 @@ func (r Resource) Needs() []reconciler.Addr { return nil }
 
 // Desired implements [reconciler.Enforcer].
 func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
-	rules := rulesDigest()
+	rules := e.rules()
 	var out []reconciler.Resource
 	for _, s := range set.Seccomps {
 		r, err := desired(s, rules)
@@ -79,6 +81,21 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// Prepare compiles a sandbox's filter, so that a start that reads it soon need
+// not wait for that. An error shows again then.
+func (e *Enforcer) Prepare(set specs.Set, s specs.Sandbox) {
+	set.Sandboxes = []specs.Sandbox{s}
+	desired, err := e.Desired(set)
+	if err != nil {
+		return
+	}
+	for _, d := range desired {
+		if r := d.(Resource); d.Addr() == Addr(agent.Filter(s)) {
+			_, _ = e.programs.of(r)
+		}
+	}
 }
 
 // extra are the filters that no block declares and sandboxes need: the base as

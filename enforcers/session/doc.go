@@ -20,7 +20,7 @@
 // should cordon die.
 //
 // What a session finds: the profile's tree, read-only; /proc; a /dev of
-// bubblewrap's, read-only but for a bounded /dev/shm; bounded /tmp and
+// its own, read-only but for a bounded /dev/shm; bounded /tmp and
 // /home/USER; the declared tmpfs and binds; /etc/passwd, group and hosts of its
 // own. Its environment is what the environment block allows of the caller's
 // and sets, and nothing else; HOME, USER and LOGNAME, where allowed, have the

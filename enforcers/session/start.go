@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -103,18 +104,29 @@ func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.converge(ctx, set, reconciler.NewAddr("cgroup", s.id)); err != nil {
-		return nil, err
-	}
+	group := s.makeGroup(ctx, set)
+	defer func() { _ = group() }() // it must not be made any more when the caller cleans up
 	spec, err := s.spec(p)
 	if err != nil {
 		return nil, err
+	}
+	spec.Enter = func(attr *syscall.SysProcAttr) (func() error, error) {
+		if err := group(); err != nil {
+			return nil, err
+		}
+		return s.Groups.Enter(s.id, attr)
 	}
 	// bubblewrap works by itself for a few milliseconds, up to the gate.
 	var proc *bwrap.Process
 	var early error
 	if s.standsReady(spec) {
 		proc, early = bwrap.Start(spec)
+	}
+	if err := group(); err != nil {
+		if proc != nil {
+			err = errors.Join(err, proc.Kill())
+		}
+		return nil, err
 	}
 	moved, err := s.converge(ctx, set, Addr(s.id))
 	if proc != nil && (moved || err != nil) { // what it was started in is not there any more
@@ -135,6 +147,17 @@ func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
 		return nil, errors.Join(err, proc.Kill())
 	}
 	return proc, nil
+}
+
+// makeGroup makes the session's control group meanwhile; the function that it
+// returns waits for that.
+func (s *running) makeGroup(ctx context.Context, set specs.Set) (wait func() error) {
+	made := make(chan error, 1)
+	go func() {
+		_, err := s.converge(ctx, set, reconciler.NewAddr("cgroup", s.id))
+		made <- err
+	}()
+	return sync.OnceValue(func() error { return <-made })
 }
 
 // standsReady tells whether what bubblewrap itself needs is there already.
@@ -245,7 +268,6 @@ func (s *running) spec(p *plan) (bwrap.Spec, error) {
 		Userns: s.userns(p.who.uid), Nested: agent.Nests(p.sandbox), Stage: s.RunDir.Session(s.id), Hostname: p.sandbox.Name,
 		Namespaces: p.sandbox.Namespaces, Mounts: slices.Clone(p.mounts), Capabilities: p.sandbox.Capabilities,
 		Filter: s.RunDir.Seccomp(agent.Filter(p.sandbox)), Logged: p.logged(), Dir: p.dir, Env: p.env, Command: p.command, Files: files, TTY: tty,
-		Enter: func(attr *syscall.SysProcAttr) (func() error, error) { return s.Groups.Enter(s.id, attr) },
 	}
 	if !spec.Userns && spec.UID == 0 {
 		return spec, fmt.Errorf("root in a sandbox needs user namespaces, and this host has none for it: it would be the host's root")

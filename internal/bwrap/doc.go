@@ -14,8 +14,8 @@
 // process.
 //
 // It is started in a mount namespace whose root holds what it needs and nothing
-// else (its own program and libraries, /proc, /dev, the tree, the pinned
-// sources), and as number 1 of a pid namespace around the session's: when it
+// else (its own program and libraries, /proc, the tree with its /dev and the
+// pinned sources), and as number 1 of a pid namespace around the session's: when it
 // dies, with its starter or by itself, the kernel ends all the rest. As number 1
 // it also does not heed the signals that a terminal's keys send.
 //

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,12 +17,15 @@ const beneath = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 // stageMounts puts the mounts on the staged tree, which is sorted so that
 // what is below another comes after it. Each gets the flags that bubblewrap
 // would give it, so that it finds nothing to change.
-func (s Spec) stageMounts(sources map[int]int) error {
+func (s Spec) stageMounts(sources map[int]int, console int) error {
 	root, err := unix.Open(filepath.Join(s.Stage, stagedTree), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("the staged tree: %w", err)
 	}
 	defer unix.Close(root)
+	if err := s.stageDev(root, console); err != nil {
+		return fmt.Errorf("/dev: %w", err)
+	}
 	for i, m := range s.Mounts {
 		if err := m.check(); err != nil {
 			return err
@@ -39,19 +41,12 @@ func (s Spec) stageMounts(sources map[int]int) error {
 			}
 		}
 	}
-	return nil
+	return seal(root, "/dev")
 }
 
 func (s Spec) stageMount(root, i int, m Mount, source int) error {
 	if m.late() {
-		if m.Size == 0 {
-			return nil
-		}
-		dir := filepath.Join(s.Stage, stagedFile(i))
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return err
-		}
-		return mountTmpfs(dir, m.Size, m.Mode, s.UID, s.GID)
+		return nil
 	}
 	point, err := openPoint(root, m.To)
 	if err != nil {
@@ -73,7 +68,7 @@ func (s Spec) stageMount(root, i int, m Mount, source int) error {
 		defer unix.Close(fd)
 		return attach(fd, point, true)
 	}
-	return mountTmpfs("/proc/thread-self/fd/"+strconv.Itoa(point), m.Size, m.Mode, s.UID, s.GID)
+	return mountTmpfs(fdPath(point), m.Size, m.Mode, s.UID, s.GID)
 }
 
 func writeFile(file string, content []byte, mode uint32) error {

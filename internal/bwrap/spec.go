@@ -90,26 +90,26 @@ func (s Spec) options(filterFD int, memFile func(content []byte) (int, error)) (
 		}
 		o = append(o, "--setenv", name, value)
 	}
-	o = append(o, "--bind", stagedTree, "/", "--proc", "/proc", "--dev", "/dev")
-	for i, m := range s.Mounts {
+	o = append(o, "--dev-bind", stagedTree, "/", "--proc", "/proc")
+	for _, m := range s.Mounts {
 		if err := m.check(); err != nil {
 			return nil, err
 		}
 		if !m.late() {
 			continue
 		}
-		args, err := m.options(i, memFile)
+		fd, err := memFile(m.Content)
 		if err != nil {
 			return nil, err
 		}
-		o = append(o, args...)
+		o = append(o, "--perms", mode(m.Mode), "--file", strconv.Itoa(fd), m.To)
 	}
 	if s.UID == 0 {
 		// Root's id alone, without any capability, may write to the host's
 		// settings in /proc/sys, core_pattern among them.
 		o = append(o, "--remount-ro", "/proc")
 	}
-	o = append(o, "--remount-ro", "/dev", "--chdir", s.Dir)
+	o = append(o, "--chdir", s.Dir)
 	for _, a := range o {
 		if strings.ContainsRune(a, 0) {
 			return nil, errors.New("bubblewrap: an option holds a NUL")
@@ -129,26 +129,9 @@ func (m Mount) check() error {
 	return nil
 }
 
-// late tells whether only bubblewrap can do it: what lies in its own /dev, and
-// a file that is written into what is mounted there.
-func (m Mount) late() bool {
-	return strings.HasPrefix(m.To, "/dev/") || m.Content != nil && m.Writable
-}
-
-// options are bubblewrap's for the i-th mount, a late one.
-func (m Mount) options(i int, memFile func([]byte) (int, error)) ([]string, error) {
-	switch {
-	case m.Content != nil && m.Writable:
-		fd, err := memFile(m.Content)
-		if err != nil {
-			return nil, err
-		}
-		return []string{"--perms", mode(m.Mode), "--file", strconv.Itoa(fd), m.To}, nil
-	case m.Size > 0 && !m.Sealed:
-		return []string{"--bind", stagedFile(i), m.To}, nil
-	}
-	return nil, fmt.Errorf("bubblewrap: only a tmpfs can be mounted on %s", m.To)
-}
+// late tells whether only bubblewrap can do it: a file that is written into
+// what is mounted there.
+func (m Mount) late() bool { return m.Content != nil && m.Writable }
 
 func mode(m uint32) string { return fmt.Sprintf("%04o", m) }
 

@@ -42,6 +42,13 @@ func (s Spec) stage() error {
 			_ = unix.Close(fd)
 		}
 	}()
+	console, err := s.cloneConsole()
+	if err != nil {
+		return err
+	}
+	if console >= 0 {
+		defer unix.Close(console)
+	}
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("unshare mounts: %w", err)
 	}
@@ -54,10 +61,7 @@ func (s Spec) stage() error {
 	if err := s.stageHost(); err != nil {
 		return err
 	}
-	if err := s.stageMounts(sources); err != nil {
-		return err
-	}
-	return enterRoot(s.Stage)
+	return s.stageMounts(sources, console)
 }
 
 // cloneSources makes detached copies of the mounts that were pinned. It is
@@ -107,12 +111,6 @@ func (s Spec) stageHost() error {
 		return err
 	}
 	if err := s.stageProc(); err != nil {
-		return err
-	}
-	if err := bind("/dev", filepath.Join(s.Stage, "dev"), 0); err != nil {
-		return err
-	}
-	if err := mount("/dev/pts", filepath.Join(s.Stage, "dev/pts"), unix.MS_BIND); err != nil {
 		return err
 	}
 	return s.stageTree()

@@ -30,9 +30,9 @@ func onThread(f func()) {
 	}()
 }
 
-// become gives the thread what the child is to inherit: a keyring of its own,
-// the network namespace, the staged root, and where there are no user namespaces the ids.
-func (s Spec) become(attr *syscall.SysProcAttr) error {
+// prepare gives the thread what the child is to inherit: a keyring of its own,
+// the network namespace, and the staged root, which become enters.
+func (s Spec) prepare() error {
 	// A keyring of the caller's login would come along.
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS {
 		return fmt.Errorf("join a session keyring of its own: %w", err)
@@ -48,7 +48,13 @@ func (s Spec) become(attr *syscall.SysProcAttr) error {
 			return fmt.Errorf("join %s: %w", s.Netns, err)
 		}
 	}
-	if err := s.stage(); err != nil {
+	return s.stage()
+}
+
+// become enters the staged root and, where there are no user namespaces, takes
+// the ids. From here on the thread has no way to the host.
+func (s Spec) become(attr *syscall.SysProcAttr) error {
+	if err := enterRoot(s.Stage); err != nil {
 		return err
 	}
 	if s.Userns {
@@ -103,6 +109,9 @@ func (s Spec) spawnHere(argv []string, files []*os.File) (*os.Process, error) {
 	}
 	if s.TTY >= 0 {
 		attr.Setctty, attr.Ctty = true, s.TTY
+	}
+	if err := s.prepare(); err != nil {
+		return nil, err
 	}
 	leave := func() error { return nil }
 	if s.Enter != nil {
