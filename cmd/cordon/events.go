@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/view"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
@@ -109,37 +110,25 @@ func eventLine(e loop.Event, style reconciler.Style) string {
 	case e.Part != "":
 		add(e.Part)
 	case e.Revision != "":
-		add(shortRevision(e.Revision))
+		add(view.Revision(e.Revision))
 	}
 	add(e.Text)
 	if e.Error != "" {
 		what = append(what, style.Bad(reconciler.Line(e.Error)))
 	}
 	kind := fmt.Sprintf("%-15s", reconciler.Line(string(e.Kind)))
-	return fmt.Sprintf("%s  %s  %-12s  %s", e.Time.Local().Format(time.DateTime), paintKind(style, e.Kind, kind), reconciler.Line(e.By), strings.Join(what, "  "))
+	return fmt.Sprintf("%s  %s  %-12s  %s", e.Time.Local().Format(time.DateTime), paint(style, view.Kind(e.Kind), kind), reconciler.Line(e.By), strings.Join(what, "  "))
 }
 
-func paintKind(style reconciler.Style, k loop.Kind, text string) string {
-	switch k {
-	case loop.PartRecovered, loop.PartConverged, loop.SourceBack, loop.FightEnded, loop.PauseEnded:
+// paint is text in the colour of a grade.
+func paint(style reconciler.Style, g view.Grade, text string) string {
+	switch g {
+	case view.Good:
 		return style.Good(text)
-	case loop.DriftSeen, loop.PauseBegan:
+	case view.Notable:
 		return style.Notable(text)
-	case loop.ChangeFailed, loop.RevisionRefused, loop.SourceFailed, loop.FightBegan, loop.SessionRefused, loop.SessionFailed:
+	case view.Bad:
 		return style.Bad(text)
 	}
 	return text
-}
-
-// shortRevision is the id of a commit, or of a folder, as short as people
-// write it.
-func shortRevision(id string) string {
-	kind, hash, ok := strings.Cut(id, ":")
-	if !ok {
-		kind, hash = "", id
-	}
-	if len(hash) < 40 || strings.Trim(hash, "0123456789abcdef") != "" {
-		return id
-	}
-	return strings.TrimPrefix(kind+":"+hash[:12], ":")
 }
