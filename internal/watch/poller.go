@@ -1,0 +1,80 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// poller waits for several descriptors in one place, without a thread of its
+// own: Go's runtime waits for the epoll instance.
+type poller struct {
+	file *os.File
+	conn syscall.RawConn
+	fd   int
+	stop func() bool
+	ctx  context.Context // of the one Run that it is for
+}
+
+// newPoller returns a poller whose wait ends with ctx. It must be closed.
+func newPoller(ctx context.Context) (*poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	p := &poller{file: os.NewFile(uintptr(fd), "epoll"), fd: fd, ctx: ctx}
+	if p.conn, err = p.file.SyscallConn(); err != nil {
+		_ = p.file.Close()
+		return nil, err
+	}
+	p.stop = context.AfterFunc(ctx, func() { _ = p.file.SetReadDeadline(time.Unix(1, 0)) })
+	return p, nil
+}
+
+func (p *poller) close() {
+	p.stop()
+	_ = p.file.Close()
+}
+
+// add waits for events of fd too, until fd is closed.
+func (p *poller) add(fd int, events uint32) error {
+	err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+	if err != nil {
+		return fmt.Errorf("wait for a descriptor: %w", err)
+	}
+	return nil
+}
+
+// wait returns what is ready, at least one.
+func (p *poller) wait(buf []unix.EpollEvent) ([]unix.EpollEvent, error) {
+	if err := p.ctx.Err(); err != nil {
+		return nil, context.Cause(p.ctx)
+	}
+	n := 0
+	var failed error
+	err := p.conn.Read(func(uintptr) bool {
+		for {
+			n, failed = unix.EpollWait(p.fd, buf, 0)
+			if failed != unix.EINTR {
+				return failed != nil || n > 0
+			}
+		}
+	})
+	switch {
+	case p.ctx.Err() != nil:
+		return nil, context.Cause(p.ctx)
+	case err != nil:
+		return nil, err
+	case failed != nil:
+		return nil, os.NewSyscallError("epoll_wait", failed)
+	}
+	return buf[:n], nil
+}
