@@ -131,7 +131,7 @@ func TestRefs(t *testing.T) {
 		{"nested", "", "of a tag, not of a commit"},
 		{"gone", "", `no branch or tag "gone"; the server has both, `},
 		{"mai", "", "no branch or tag"},
-		{"file", "", "the cache is damaged"},
+		{"file", "", "the repository is damaged"},
 		{strings.Repeat("1", 40), "", ""},
 	} {
 		t.Run(tt.ref, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // errDamaged is for caches that lack something, or have something else.
-var errDamaged = errors.New("the cache is damaged")
+var errDamaged = errors.New("the repository is damaged")
 
 const maxObject = 32 << 20 // bytes of a commit, tag or tree
 

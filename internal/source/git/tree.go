@@ -38,7 +38,11 @@ func (o objects) files(tree plumbing.Hash, dir string) ([]source.File, []string,
 		return nil, nil, err
 	}
 	if r.root, err = r.descend(top, dir); err != nil {
-		return nil, nil, fmt.Errorf("the path %q: %w", dir, err)
+		err = fmt.Errorf("the path %q: %w", dir, err)
+		if errors.As(err, new(absent)) {
+			err = nothing{err}
+		}
+		return nil, nil, err
 	}
 	var out []source.File
 	for _, e := range r.root.Entries {
@@ -51,7 +55,7 @@ func (o objects) files(tree plumbing.Hash, dir string) ([]source.File, []string,
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil, fmt.Errorf("no *.hcl file in the path %q: an empty directory declares nothing, and is never taken to mean that all should be removed", dir)
+		return nil, nil, nothing{fmt.Errorf("no *.hcl file in the path %q: an empty directory declares nothing, and is never taken to mean that all should be removed", dir)}
 	}
 	return out, r.notes, nil
 }
@@ -65,7 +69,7 @@ func (r *reader) descend(t *object.Tree, dir string) (*object.Tree, error) {
 		e := entry(t, name)
 		switch {
 		case e == nil:
-			return nil, fmt.Errorf("%s does not exist", name)
+			return nil, absent(name)
 		case e.Mode == filemode.Submodule:
 			return nil, fmt.Errorf("%s is a submodule; those are not fetched", name)
 		case e.Mode != filemode.Dir:
@@ -78,6 +82,11 @@ func (r *reader) descend(t *object.Tree, dir string) (*object.Tree, error) {
 	}
 	return t, nil
 }
+
+// absent is a name that a tree does not have.
+type absent string
+
+func (a absent) Error() string { return string(a) + " does not exist" }
 
 func entry(t *object.Tree, name string) *object.TreeEntry {
 	for i := range t.Entries {
