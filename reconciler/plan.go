@@ -90,7 +90,7 @@ func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
 
 // PlanRecorded compares set with a recorded snapshot: no host, no privilege.
 func (r *Reconciler) PlanRecorded(set specs.Set, snap *Snapshot) (*Plan, error) {
-	set.Leases, set.Tables, set.Functions, set.Servers = snap.Leases, snap.Tables, snap.Functions, snap.Servers
+	set = snap.facts(set)
 	live := map[string][]Resource{}
 	var failures []Failure
 	for _, e := range r.Enforcers {
@@ -129,7 +129,10 @@ func (r *Reconciler) compare(set specs.Set, live map[string][]Resource, failures
 	}
 	for _, e := range r.Enforcers {
 		if n, ok := e.Enforcer.(ChangeNoter); ok {
-			p.Notes = append(p.Notes, n.ChangeNotes(p.Changes)...)
+			for _, note := range n.ChangeNotes(p.Changes) {
+				note.Effect = true
+				p.Notes = append(p.Notes, note)
+			}
 		}
 	}
 	slices.SortStableFunc(p.Notes, func(a, b Note) int { return compareAddr(a.Addr, b.Addr) })

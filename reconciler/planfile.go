@@ -20,6 +20,21 @@ type PlanFile struct {
 	Notes         []Note        `json:"notes,omitempty"`
 	NotEnforced   []string      `json:"not_enforced,omitempty"`
 	Failures      []FileFailure `json:"failures,omitempty"`
+
+	// Of a plan between revisions, and of files with errors, which have none.
+	Base     string        `json:"base,omitempty"`
+	Head     string        `json:"head,omitempty"`
+	Remarks  []string      `json:"remarks,omitempty"`
+	Problems []FileProblem `json:"problems,omitempty"`
+}
+
+// FileProblem is a Problem as JSON.
+type FileProblem struct {
+	Severity string `json:"severity"` // error, warning
+	Place    string `json:"place,omitempty"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail,omitempty"`
+	Block    string `json:"block,omitempty"`
 }
 
 // FileChange is a Change as JSON. Before and After are the attributes.
@@ -112,6 +127,9 @@ func ReadPlan(in io.Reader) (*PlanFile, error) {
 // Current returns an error that says what has moved when now, a plan just
 // computed, is not the same as f.
 func (f *PlanFile) Current(now *Plan) error {
+	if f.Base != "" || len(f.Problems) > 0 {
+		return fmt.Errorf("the plan compares revisions, or is of files with errors: it can't be applied")
+	}
 	if f.Declared != now.Set.Digest() {
 		return fmt.Errorf("the files have changed since the plan was made: plan again")
 	}

@@ -73,8 +73,9 @@ type ChangeNoter interface {
 
 // Note is a remark in a plan.
 type Note struct {
-	Addr Addr   `json:"address"`
-	Text string `json:"text"`
+	Addr   Addr   `json:"address"`
+	Text   string `json:"text"`
+	Effect bool   `json:"effect,omitempty"` // it tells what a change of the plan means: who gains, who loses
 }
 
 // A Resource is the smallest thing that its subsystem changes atomically.

@@ -54,6 +54,12 @@ func (r *Reconciler) Snapshot(ctx context.Context, set specs.Set) (*Snapshot, er
 	return s, nil
 }
 
+// facts returns set with the facts of the snapshot.
+func (s *Snapshot) facts(set specs.Set) specs.Set {
+	set.Leases, set.Tables, set.Functions, set.Servers = s.Leases, s.Tables, s.Functions, s.Servers
+	return set
+}
+
 // ReadSnapshot decodes a snapshot. It returns an error for another format
 // version, unknown fields and anything behind the document.
 func ReadSnapshot(in io.Reader) (*Snapshot, error) {

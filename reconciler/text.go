@@ -56,8 +56,12 @@ func (s Style) Grade(st Status) string {
 
 // WriteText writes p for people: each change with its attributes, what is not
 // known, remarks, and the count.
-func (p *Plan) WriteText(w io.Writer, s Style) error {
-	f, err := p.File()
+func (p *Plan) WriteText(w io.Writer, s Style) error { return Document{Plan: p}.writeText(w, s) }
+
+// writeText leaves the problems out: who has the files' text shows more of
+// them.
+func (d Document) writeText(w io.Writer, s Style) error {
+	f, err := d.file()
 	if err != nil {
 		return err
 	}
@@ -77,9 +81,13 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 	if len(f.NotEnforced) > 0 {
 		fmt.Fprintf(&b, "Declared, not enforced by this build:\n    %s\n\n", strings.Join(f.NotEnforced, "\n    "))
 	}
+	for _, r := range f.Remarks {
+		fmt.Fprintf(&b, "%s\n\n", clean(r))
+	}
 	switch {
-	case p.Empty():
-		fmt.Fprintf(&b, "%s Live state is what the files declare.\n", s.paint(bold, "No changes."))
+	case d.Plan == nil:
+	case d.Plan.Empty():
+		fmt.Fprintf(&b, "%s %s\n", s.paint(bold, "No changes."), d.same())
 	case len(f.Changes) == 0:
 		fmt.Fprintln(&b, s.paint(bold, "Plan: incomplete."))
 	default:

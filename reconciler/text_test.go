@@ -46,7 +46,7 @@ func samplePlan() *Plan {
 			{After: attrs{"x.wide", map[string]any{"rules": []string{strings.Repeat("a", 60), strings.Repeat("b", 60)}}}},
 			{After: attrs{"x.nasty", map[string]any{"name": "\x1b[31mred\u202e & <b>"}}},
 		},
-		Notes:    []Note{{"postgres.table.main.shop.orders", "pending: the table does not exist yet"}},
+		Notes:    []Note{{Addr: "postgres.table.main.shop.orders", Text: "pending: the table does not exist yet"}},
 		Failures: []Failure{{Enforcer: "slot", Err: errors.New("link dump: interrupted\nagain")}},
 	}
 }

@@ -86,7 +86,7 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 		if err != nil {
 			return err
 		}
-		if err := a.showPlan(p, false); err != nil {
+		if err := p.WriteText(a.stdout, reconciler.Style{Color: a.color(a.stdout)}); err != nil {
 			return err
 		}
 		if len(p.Changes) == 0 {
@@ -114,7 +114,7 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 		if err := saved.Current(p); err != nil {
 			return err
 		}
-	} else if err := a.showPlan(p, false); err != nil {
+	} else if err := p.WriteText(a.stdout, reconciler.Style{Color: a.color(a.stdout)}); err != nil {
 		return err
 	}
 	if !c.allowDeletes {

@@ -20,8 +20,7 @@ import (
 const exitChanges = 2
 
 func planCommand(a *app) *cobra.Command {
-	var asJSON, detailed, asSQL bool
-	var out, live string
+	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what apply would change",
@@ -31,74 +30,149 @@ It reads the live kernel and the declared databases, for which it needs root.
 With --live it reads a file that cordon snapshot wrote instead, and needs
 neither a host nor privilege.
 
+With --base it compares two revisions of the git repository that the directory
+lies in: what would change on a host that is as the base says, when --head is
+taken; without --head, when the directory is as it lies there. That needs no
+host either, and nothing is checked out. A base that has errors is taken to
+declare nothing, and the plan says so; a head that has errors has no plan.
+
 With --detailed-exitcode it exits with 0 when nothing would change, 2 when
 something would, and 1 when a part could not be read.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			set, err := a.load()
-			if err != nil {
-				return err
-			}
-			h := a.host(set)
-			defer h.close(cmd.Context())
-			p, err := a.plan(cmd.Context(), h, set, live)
-			if err != nil {
-				return err
-			}
-			if out != "" {
-				if err := writePlan(out, p); err != nil {
-					return err
-				}
-			}
-			if asSQL {
-				err = a.showSteps(cmd.Context(), h, p, live)
-			} else {
-				err = a.showPlan(p, asJSON)
-			}
-			if err != nil {
-				return err
-			}
-			return planExit(p, detailed)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.showPlanOf(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "print the plan as JSON")
-	f.BoolVar(&asSQL, "sql", false, "print the SQL that apply would send instead, with the locks that it takes")
-	f.StringVar(&out, "out", "", "also write the plan to this file, for apply")
-	f.StringVar(&live, "live", "", "plan against this snapshot instead of this host")
-	f.BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
+	formatFlags(cmd, &o.format, "print the plan")
+	f.BoolVar(&o.asSQL, "sql", false, "print the SQL that apply would send instead, with the locks that it takes")
+	f.StringVar(&o.out, "out", "", "also write the plan to this file, for apply")
+	f.StringVar(&o.live, "live", "", "plan against this snapshot instead of this host; with --base: take the host's tables and sessions from it")
+	f.StringVar(&o.revisions.base, "base", "", "compare with this revision: a branch, a tag, a hash, HEAD~1")
+	f.StringVar(&o.revisions.head, "head", "", "plan this revision instead of the directory as it is")
+	f.BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	return cmd
+}
+
+type planOptions struct {
+	format          reconciler.Format
+	asSQL, detailed bool
+	out, live       string
+	revisions
+}
+
+// formatFlags are --format and --json.
+func formatFlags(cmd *cobra.Command, f *reconciler.Format, what string) {
+	*f = reconciler.Text
+	cmd.Flags().Var((*formatValue)(f), "format", what+" as text, json, markdown, junit or sarif")
+	cmd.Flags().BoolFunc("json", what+" as JSON", func(string) error {
+		*f = reconciler.JSON
+		return nil
+	})
+}
+
+// formatValue is a flag's value that must be a format.
+type formatValue reconciler.Format
+
+func (v *formatValue) String() string { return string(*v) }
+func (v *formatValue) Type() string   { return "format" }
+
+func (v *formatValue) Set(s string) error {
+	if !slices.Contains(reconciler.Formats(), reconciler.Format(s)) {
+		return fmt.Errorf("say one of %q", reconciler.Formats())
+	}
+	*v = formatValue(s)
+	return nil
+}
+
+func (o planOptions) check() error {
+	switch {
+	case o.base != "" && (o.out != "" || o.asSQL):
+		return errors.New("a plan between revisions is not one to apply: --out and --sql go with the live state")
+	case o.asSQL && o.format != reconciler.Text:
+		return errors.New("--sql prints statements: it has no other format")
+	}
+	return nil
+}
+
+func (a *app) showPlanOf(ctx context.Context, o planOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.base != "" {
+		doc, err := a.between(o.revisions, o.live)
+		if err != nil {
+			return err
+		}
+		return a.showDocument(doc, o)
+	}
+	head, err := a.head(o.head)
+	if err != nil {
+		return err
+	}
+	doc, err := a.document(head)
+	if err != nil {
+		return err
+	}
+	if doc.Broken() {
+		return a.showDocument(doc, o)
+	}
+	h := a.host(head.set)
+	defer h.close(ctx)
+	if doc.Plan, err = a.plan(ctx, h, head.set, o.live); err != nil {
+		return err
+	}
+	if o.out != "" {
+		if err := writePlan(o.out, doc.Plan); err != nil {
+			return err
+		}
+	}
+	if o.asSQL {
+		if err := a.showSteps(ctx, h, doc.Plan, o.live); err != nil {
+			return err
+		}
+		return planExit(doc.Plan, o.detailed)
+	}
+	doc.Places = h.Places(doc.Plan)
+	return a.showDocument(doc, o)
+}
+
+func (a *app) showDocument(doc reconciler.Document, o planOptions) error {
+	if !doc.Broken() || o.format != reconciler.Text {
+		if err := doc.Write(a.stdout, o.format, reconciler.Style{Color: a.color(a.stdout)}); err != nil {
+			return err
+		}
+	}
+	if doc.Broken() {
+		return exitError{1}
+	}
+	return planExit(doc.Plan, o.detailed)
 }
 
 func (a *app) plan(ctx context.Context, h *host, set specs.Set, live string) (*reconciler.Plan, error) {
 	if live == "" {
 		if err := needRoot("reading the live state"); err != nil {
-			return nil, fmt.Errorf("%w; with --live SNAPSHOT a plan needs none", err)
+			return nil, fmt.Errorf("%w; with --live SNAPSHOT or --base REVISION a plan needs none", err)
 		}
 		defer h.close(ctx)
 		return h.Plan(ctx, set)
 	}
-	f, err := os.Open(live)
+	snap, err := readSnapshot(live)
+	if err != nil {
+		return nil, err
+	}
+	return h.PlanRecorded(set, snap)
+}
+
+func readSnapshot(name string) (*reconciler.Snapshot, error) {
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	snap, err := reconciler.ReadSnapshot(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", live, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return h.PlanRecorded(set, snap)
-}
-
-func (a *app) showPlan(p *reconciler.Plan, asJSON bool) error {
-	if !asJSON {
-		return p.WriteText(a.stdout, reconciler.Style{Color: a.color(a.stdout)})
-	}
-	f, err := p.File()
-	if err != nil {
-		return err
-	}
-	return writeJSON(a.stdout, f)
+	return snap, nil
 }
 
 // showSteps prints the statements of the changes that are made by some, as a

@@ -5,37 +5,45 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/reconciler"
 )
 
 func validateCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var format reconciler.Format
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the files, all of them, without looking at the host",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			set, diags := hcl.Load(a.Dir, a.options())
-			var err error
-			if asJSON {
-				err = writeJSON(a.stdout, diags)
-			} else {
-				err = diags.WriteText(a.stderr, a.color(a.stderr))
-			}
-			switch {
-			case err != nil:
+			tree := a.workingTree()
+			if err := a.showDiagnostics(tree, format); err != nil {
 				return err
-			case diags.HasErrors():
+			}
+			if tree.diags.HasErrors() {
 				return exitError{1}
-			case !asJSON:
-				fmt.Fprintf(a.stdout, "Valid: %d sandboxes, %d networks, %d projects, %d databases.\n",
-					len(set.Sandboxes), len(set.Networks), len(set.Projects), len(set.Databases))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	formatFlags(cmd, &format, "print the findings")
 	return cmd
+}
+
+func (a *app) showDiagnostics(s side, format reconciler.Format) error {
+	if format == reconciler.JSON {
+		return writeJSON(a.stdout, s.diags)
+	}
+	doc, err := a.document(s)
+	switch {
+	case err != nil:
+		return err
+	case format != reconciler.Text:
+		return doc.Write(a.stdout, format, reconciler.Style{})
+	case !doc.Broken():
+		_, err = fmt.Fprintf(a.stdout, "Valid: %d sandboxes, %d networks, %d projects, %d databases.\n",
+			len(s.set.Sandboxes), len(s.set.Networks), len(s.set.Projects), len(s.set.Databases))
+	}
+	return err
 }
 
 func versionCommand(a *app) *cobra.Command {

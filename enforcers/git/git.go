@@ -106,3 +106,13 @@ func remoteOf(r reconciler.Recorded) (string, error) {
 	}
 	return attrs.Remote, nil
 }
+
+// Locate implements [reconciler.Locator]: the project whose repository it is.
+func (e *Enforcer) Locate(set specs.Set, addr reconciler.Addr) specs.Range {
+	for _, p := range set.Projects {
+		if (Repository{project: p.Name}).Addr() == addr {
+			return p.Range
+		}
+	}
+	return specs.Range{}
+}

@@ -226,3 +226,17 @@ func target(rule string) string {
 	}
 	return ""
 }
+
+// Locate implements [reconciler.Locator]: the network that the chain, set or
+// member is of. What all networks share has no place.
+func (e *Enforcer) Locate(set specs.Set, addr reconciler.Addr) specs.Range {
+	parts := append(addr.Parts(), "", "")
+	name := parts[2]
+	if parts[1] == "chain" {
+		_, name, _ = strings.Cut(strings.TrimPrefix(parts[len(parts)-3], specs.ChainPrefix), "-")
+	}
+	if n := specs.Find(set.Networks, name); n != nil {
+		return n.Range
+	}
+	return specs.Range{}
+}

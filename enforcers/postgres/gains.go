@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,50 +12,101 @@ import (
 )
 
 // ChangeNotes tell in words who gains and who loses access by changes of
-// tables. What is made anew is told only where it is open to more than the
-// logged-in on their own rows.
+// tables and functions. What is made anew is told only where it is open to
+// more than the logged-in on their own rows.
 func (e *Enforcer) ChangeNotes(changes []reconciler.Change) []reconciler.Note {
 	var out []reconciler.Note
 	for _, c := range changes {
-		before, was := c.Before.(Table)
-		after, is := c.After.(Table)
-		if !was && !is {
-			continue
-		}
-		for _, text := range gains(before, after, was) {
+		before, after := accessOf(c.Before), accessOf(c.After)
+		for _, text := range gains(before, after) {
 			out = append(out, reconciler.Note{Addr: c.Addr(), Text: text})
 		}
 	}
 	return out
 }
 
-func gains(before, after Table, was bool) []string {
+// accessTo is what roles may do with an object. The zero value is that of an
+// object that is not there.
+type accessTo struct {
+	object string
+	roles  []string
+	doable func(role string) []string
+}
+
+// accessOf is that of a table or function, also of one from a snapshot.
+func accessOf(r reconciler.Resource) accessTo {
+	switch r := r.(type) {
+	case Table:
+		return accessTo{r.Schema + "." + r.Name, grantees(r.Grants), r.doable}
+	case Function:
+		return accessTo{r.Schema + "." + r.Signature, grantees(r.Grants), r.doable}
+	case reconciler.Recorded:
+		return recorded(r)
+	}
+	return accessTo{}
+}
+
+func recorded(r reconciler.Recorded) accessTo {
+	parts := r.Address.Parts()
+	if len(parts) != 5 || parts[0] != Name {
+		return accessTo{}
+	}
+	switch parts[1] {
+	case "table":
+		t := Table{Database: parts[2], Schema: parts[3], Name: parts[4]}
+		if json.Unmarshal(r.Attributes, &t) == nil {
+			return accessOf(t)
+		}
+	case "function":
+		f := Function{Database: parts[2], Schema: parts[3], Signature: parts[4]}
+		if json.Unmarshal(r.Attributes, &f) == nil {
+			return accessOf(f)
+		}
+	}
+	return accessTo{}
+}
+
+func grantees(grants []Grant) []string {
 	var out []string
-	t := after
-	if t.Name == "" {
-		t = before
+	for _, g := range grants {
+		out = append(out, g.Role)
 	}
-	roles := map[string]bool{}
-	for _, g := range append(slices.Clone(before.Grants), after.Grants...) {
-		roles[g.Role] = true
-	}
-	sorted := make([]string, 0, len(roles))
-	for r := range roles {
-		sorted = append(sorted, r)
-	}
-	slices.Sort(sorted)
-	for _, role := range sorted {
-		if !was && !wide(role) {
+	return out
+}
+
+func gains(before, after accessTo) []string {
+	var out []string
+	roles := slices.Concat(before.roles, after.roles)
+	slices.Sort(roles)
+	for _, role := range slices.Compact(roles) {
+		if before.object == "" && !wide(role) {
 			continue
 		}
-		had, has := before.doable(role), after.doable(role)
+		var had, has []string
+		if before.object != "" {
+			had = before.doable(role)
+		}
+		if after.object != "" {
+			has = after.doable(role)
+		}
 		say := func(verb string, list []string) {
 			if len(list) > 0 {
-				out = append(out, fmt.Sprintf("%s %s %s on %s.%s", who(role), verb, strings.Join(list, ", "), t.Schema, t.Name))
+				out = append(out, fmt.Sprintf("%s %s %s on %s", who(role), verb, strings.Join(list, ", "), cmp.Or(after.object, before.object)))
 			}
 		}
 		say("gains", minus(has, had))
 		say("loses", minus(had, has))
+	}
+	return out
+}
+
+// doable is what a role may do.
+func (f Function) doable(role string) []string {
+	var out []string
+	for _, g := range f.Grants {
+		if g.Role == role {
+			out = append(out, g.Privileges...)
+		}
 	}
 	return out
 }

@@ -122,3 +122,13 @@ func desired(s specs.Sandbox) (Resource, error) {
 func sorted(list []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
+
+// Locate implements [reconciler.Locator]: the sandbox that the tree is of.
+func (e *Enforcer) Locate(set specs.Set, addr reconciler.Addr) specs.Range {
+	for _, s := range set.Sandboxes {
+		if (Resource{Sandbox: s.Name}).Addr() == addr {
+			return s.Range
+		}
+	}
+	return specs.Range{}
+}

@@ -140,3 +140,13 @@ func desired(s specs.Seccomp, rules string) (Resource, error) {
 func sorted(list []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
+
+// Locate implements [reconciler.Locator]. What no block declares has no place.
+func (e *Enforcer) Locate(set specs.Set, addr reconciler.Addr) specs.Range {
+	for _, s := range set.Seccomps {
+		if Addr(s.Name) == addr {
+			return s.Range
+		}
+	}
+	return specs.Range{}
+}
