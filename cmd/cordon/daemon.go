@@ -102,15 +102,15 @@ func (d *daemonProcess) prepare() error {
 		return err
 	}
 	path := filepath.Join(d.StateDir, "daemon", "memory")
-	memory, err := daemon.LoadMemory(path)
-	if err != nil {
-		return err
-	}
 	log := d.log()
+	memory, err := daemon.LoadMemory(path)
+	if err != nil { // better to enforce what should be paused than nothing for ever
+		log.Error("a pause, if there was one, is over", "error", err)
+	}
 	d.loop = loop.New(loop.Options{
 		Settings: d.loopSettings(), Memory: memory, Log: log,
 		Remember: func(m loop.Memory) error { return daemon.SaveMemory(path, m) },
-		Emit:     func(e loop.Event) { logEvent(log, e) },
+		Emit:     d.tell,
 	})
 	d.proxies.app = d.app
 	d.proxies.services = daemon.Services{Log: log, Emit: d.loop.Emit}
@@ -166,7 +166,19 @@ func (d *daemonProcess) state() loop.State {
 	return s
 }
 
-// logEvent writes an event to the log.
+// tell writes an event to the log of events, and to that of the process.
+// Sessions write of themselves.
+func (d *daemonProcess) tell(e loop.Event) {
+	logEvent(d.log(), e)
+	if e.Kind == loop.SessionStarted || e.Kind == loop.SessionEnded {
+		return
+	}
+	if err := d.events().Append(e); err != nil {
+		d.log().Error("what happened is not in the event log", "error", err)
+	}
+}
+
+// logEvent writes an event to the process's log.
 func logEvent(log *slog.Logger, e loop.Event) {
 	level := slog.LevelInfo
 	switch e.Kind {

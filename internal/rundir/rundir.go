@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -97,17 +98,36 @@ func (d Dir) Make(below ...string) (string, error) {
 // shared for who only needs them to stay as they are. While another process
 // has it, Lock calls waiting once and tries again until ctx ends. The lock
 // ends with unlock, or with the process.
+//
+// Whoever waits for it keeps those out that come later, or sessions that start
+// one after the other, each sharing it, would keep an exclusive one out for ever.
 func (d Dir) Lock(ctx context.Context, exclusive bool, waiting func()) (unlock func(), err error) {
 	if _, err := d.Make(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(string(d), "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+	if waiting != nil {
+		waiting = sync.OnceFunc(waiting)
 	}
 	how := unix.LOCK_SH
 	if exclusive {
 		how = unix.LOCK_EX
+	}
+	next, err := d.lockFile(ctx, "lock.next", how, waiting)
+	if err != nil {
+		return nil, err
+	}
+	defer next.Close() //nolint:errcheck // nothing was written
+	f, err := d.lockFile(ctx, "lock", how, waiting)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func (d Dir) lockFile(ctx context.Context, name string, how int, waiting func()) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
 	}
 	if err := Flock(ctx, f, how, waiting); err != nil {
 		if ctx.Err() != nil {
@@ -115,7 +135,7 @@ func (d Dir) Lock(ctx context.Context, exclusive bool, waiting func()) (unlock f
 		}
 		return nil, errors.Join(err, f.Close())
 	}
-	return func() { _ = f.Close() }, nil
+	return f, nil
 }
 
 // lockRetry is how long Flock waits at most between two tries: flock(2) itself

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -38,6 +39,39 @@ func TestLock(t *testing.T) {
 	}
 	second()
 	shared()
+}
+
+// Sessions that start one after the other share the lock without a moment in
+// which nobody has it: who needs it alone gets it all the same.
+func TestLockIsNotKeptForEver(t *testing.T) {
+	d := Dir(filepath.Join(t.TempDir(), "run"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var sharing sync.WaitGroup
+	held, err := d.Lock(ctx, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sharing.Go(func() {
+		for ctx.Err() == nil {
+			letGo := sync.OnceFunc(held)
+			next, err := d.Lock(ctx, false, letGo)
+			letGo()
+			if err != nil {
+				return
+			}
+			held = next
+		}
+		held()
+	})
+	asked, giveUp := context.WithTimeout(t.Context(), 30*time.Second)
+	defer giveUp()
+	var alone func()
+	sharing.Go(func() { alone, err = d.Lock(asked, true, nil); cancel() })
+	sharing.Wait()
+	if err != nil {
+		t.Fatalf("not within 30 s: %v", err)
+	}
+	alone()
 }
 
 func TestMakeRefusesWhatOthersCanWrite(t *testing.T) {
