@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/daemon"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/notify"
 	"github.com/aicodesit/cordon/internal/source"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
@@ -47,6 +48,7 @@ again, and look at the source.`,
 	}
 	f := cmd.Flags()
 	sourceFlags(f)
+	notifyFlags(f)
 	f.Duration("interval", 30*time.Second, "how often all is looked at when nothing tells of a change")
 	f.Bool("allow-deletes", false, "allow revisions that remove more than the deletion budget")
 	f.String("listen", "127.0.0.1:9464", `address of metrics, health and the page; "" for none`)
@@ -62,6 +64,7 @@ type daemonProcess struct {
 	shown    loop.Source
 	follower *daemon.Follower
 	proxies  proxies
+	notifier *notify.Notifier
 }
 
 // run keeps the host until ctx ends.
@@ -88,6 +91,7 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	all.Go(func() { d.proxies.services.Run(ctx) })
 	all.Go(func() { _ = d.follower.Run(ctx, func() { d.ready(ctx) }) })
 	all.Go(func() { d.reload(ctx) })
+	all.Go(func() { d.notifier.Run(ctx) })
 	if serve != nil {
 		all.Go(func() { failed = serve(ctx); end() })
 	}
@@ -103,6 +107,9 @@ func (d *daemonProcess) prepare() error {
 	}
 	path := filepath.Join(d.StateDir, "daemon", "memory")
 	log := d.log()
+	if d.notifier, err = d.app.notifier(d.state); err != nil {
+		return err
+	}
 	memory, err := daemon.LoadMemory(path)
 	if err != nil { // better to enforce what should be paused than nothing for ever
 		log.Error("a pause, if there was one, is over", "error", err)
@@ -166,10 +173,11 @@ func (d *daemonProcess) state() loop.State {
 	return s
 }
 
-// tell writes an event to the log of events, and to that of the process.
-// Sessions write of themselves.
+// tell writes an event to the log of events, and to that of the process, and
+// tells those who asked to be. Sessions write of themselves.
 func (d *daemonProcess) tell(e loop.Event) {
 	logEvent(d.log(), e)
+	d.notifier.Emit(e)
 	if e.Kind == loop.SessionStarted || e.Kind == loop.SessionEnded {
 		return
 	}

@@ -124,7 +124,11 @@ func gitCredentials(v *viper.Viper) (func(context.Context) (git.Credentials, err
 // placed returns how to read the secret whose place a setting names; nil: it
 // names none.
 func placed(v *viper.Viper, setting string) (func() (string, error), error) {
-	place := v.GetString(setting)
+	return placedAt(setting, v.GetString(setting))
+}
+
+// placedAt is placed for a place that is part of a setting.
+func placedAt(setting, place string) (func() (string, error), error) {
 	if place == "" {
 		return nil, nil
 	}
