@@ -56,7 +56,7 @@ func (e *Enforcer) conn(ctx context.Context, database string) (*pgx.Conn, error)
 	if c := e.conns[database]; c != nil && !c.IsClosed() {
 		return c, nil
 	}
-	c, err := e.connect(ctx, database)
+	c, err := e.connect(ctx, database, nil)
 	if err != nil {
 		return nil, fmt.Errorf("database.%s: %w", database, err)
 	}
@@ -73,8 +73,9 @@ func (e *Enforcer) checked(ctx context.Context, database string) (*pgx.Conn, err
 	return e.conn(ctx, database)
 }
 
-// connect never returns an error with the URL or its password in it.
-func (e *Enforcer) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+// connect never returns an error with the URL or its password in it. told is
+// called for each notification, unless it is nil.
+func (e *Enforcer) connect(ctx context.Context, database string, told func()) (*pgx.Conn, error) {
 	url, err := e.options.URL(ctx, database)
 	if err != nil {
 		return nil, err
@@ -84,6 +85,9 @@ func (e *Enforcer) connect(ctx context.Context, database string) (*pgx.Conn, err
 		return nil, errors.New("the connection secret is no PostgreSQL URL (postgres://USER:PASSWORD@HOST:PORT/DATABASE) or names files that can't be read")
 	}
 	config.Tracer = e.options.tracer
+	if told != nil {
+		config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { told() }
+	}
 	config.RuntimeParams["application_name"] = "cordon"
 	config.RuntimeParams["search_path"] = "pg_catalog" // names in the catalogs' own words, see catalog.go
 	config.RuntimeParams["standard_conforming_strings"] = "on"

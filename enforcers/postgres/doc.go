@@ -49,6 +49,10 @@
 // a superuser could make one: row level security is forced and there is no
 // policy until the next apply. A plan has a note where that is not so.
 //
+// Two more event triggers of the guard tell who watches (see [Enforcer.Watch])
+// by NOTIFY that something changed. A transaction that changes more than
+// temporary tables can therefore not be prepared (PREPARE TRANSACTION).
+//
 // # What is cordon's
 //
 // Mark: a comment beginning with cordon: and the address on roles, schemas

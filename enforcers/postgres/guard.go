@@ -16,13 +16,15 @@ import (
 )
 
 // Guard is the event trigger that closes a table of a marked schema, and
-// takes a function from PUBLIC, in the transaction that makes it. Its function
-// lies in a schema of its own, of the trigger's name.
+// takes a function from PUBLIC, in the transaction that makes it, and the two
+// that tell cordon of changes. Their functions lie in a schema of its own, of
+// the trigger's name.
 type Guard struct {
 	Database string   `json:"-"`
 	Code     string   `json:"code"`    // digest of the function
 	Trigger  string   `json:"trigger"` // always: also under session_replication_role = replica
 	Commands []string `json:"commands"`
+	Tells    string   `json:"tells"` // digest of what tells cordon of changes, and for which events
 	Drift    []string `json:"drift,omitempty"`
 }
 
@@ -69,7 +71,7 @@ func (g Guard) Addr() reconciler.Addr { return reconciler.NewAddr(Name, "guard",
 func (g Guard) Needs() []reconciler.Addr { return nil }
 
 func guard(block string) Guard {
-	return Guard{Database: block, Code: codeDigest(guardCode, true, []string{"search_path=pg_catalog, pg_temp"}), Trigger: "always", Commands: guardCommands[:]}
+	return Guard{Database: block, Code: codeDigest(guardCode, true, []string{"search_path=pg_catalog, pg_temp"}), Trigger: "always", Commands: guardCommands[:], Tells: wantedTells()}
 }
 
 func codeDigest(source string, definer bool, settings []string) string {
@@ -106,9 +108,11 @@ func guardNotes(set specs.Set) []reconciler.Note {
 	return out
 }
 
+const guardPrefix = "cordon_guard_"
+
 // guardName is what the event trigger and its schema are called.
 func guardName(block string) string {
-	name := "cordon_guard_" + block
+	name := guardPrefix + block
 	if len(name) <= specs.MaxRole {
 		return name
 	}
@@ -122,7 +126,12 @@ type liveGuard struct {
 	enabled, source string
 	tags, settings  []string
 	definer         bool
-	trusted         bool // schema, function and trigger are a superuser's, and no one else has a privilege
+	tells           struct {
+		source             string
+		definer            bool
+		settings, triggers []string
+	}
+	trusted bool // schema, function and trigger are a superuser's, and no one else has a privilege
 }
 
 const guardSQL = `
@@ -130,16 +139,19 @@ SELECT n.oid IS NOT NULL, e.oid IS NOT NULL,
        ARRAY[coalesce(obj_description(n.oid, 'pg_namespace'), ''), coalesce(obj_description(e.oid, 'pg_event_trigger'), '')],
        coalesce(e.evtenabled::text, ''), coalesce(e.evttags, '{}'), coalesce(p.prosrc, ''), coalesce(p.prosecdef, false), coalesce(p.proconfig, '{}'),
        coalesce(po.rolsuper AND no.rolsuper AND eo.rolsuper AND e.evtevent = 'ddl_command_end' AND e.evtfoid = p.oid AND n.nspacl IS NULL AND p.proacl IS NOT NULL
-                AND NOT EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee <> p.proowner), false)
+                AND NOT EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee <> p.proowner), false),
+       ` + tellsColumns + `
 FROM (SELECT $1::name AS name) x
 LEFT JOIN pg_namespace n ON n.nspname = x.name LEFT JOIN pg_roles no ON no.oid = n.nspowner
 LEFT JOIN pg_proc p ON p.pronamespace = n.oid AND p.proname = 'close' AND p.pronargs = 0 LEFT JOIN pg_roles po ON po.oid = p.proowner
-LEFT JOIN pg_event_trigger e ON e.evtname = x.name LEFT JOIN pg_roles eo ON eo.oid = e.evtowner`
+LEFT JOIN pg_event_trigger e ON e.evtname = x.name LEFT JOIN pg_roles eo ON eo.oid = e.evtowner
+` + tellsJoin
 
 func (s *state) queueGuard(b *pgx.Batch) {
 	b.Queue(guardSQL, guardName(s.block)).QueryRow(func(row pgx.Row) error {
 		g := &s.guard
-		return row.Scan(&g.schema, &g.trigger, &g.marks, &g.enabled, &g.tags, &g.source, &g.definer, &g.settings, &g.trusted)
+		return row.Scan(&g.schema, &g.trigger, &g.marks, &g.enabled, &g.tags, &g.source, &g.definer, &g.settings, &g.trusted,
+			&g.tells.source, &g.tells.definer, &g.tells.settings, &g.tells.triggers)
 	})
 }
 
@@ -153,6 +165,7 @@ func (s *state) liveGuard() (Guard, bool) {
 	}
 	g := Guard{Database: s.block, Commands: slices.Sorted(slices.Values(l.tags)), Code: codeDigest(l.source, l.definer, l.settings)}
 	g.Trigger = map[string]string{"A": "always", "O": "origin", "R": "replica", "D": "disabled"}[l.enabled]
+	g.Tells = tells(l.tells.source, l.tells.definer, l.tells.settings, l.tells.triggers)
 	if !l.trusted {
 		g.Drift = append(g.Drift, "others than a superuser may use or change it")
 	}
@@ -193,7 +206,7 @@ func (g Guard) make(_ context.Context, _ pgx.Tx, s *state) ([]statement, error) 
 		statement{sql: "ALTER EVENT TRIGGER " + quote(name) + " ENABLE ALWAYS"},
 		statement{sql: "COMMENT ON EVENT TRIGGER " + quote(name) + " IS " + mark},
 	)
-	return out, nil
+	return append(out, makeTells(s.block)...), nil
 }
 
 func (s *state) dropGuard() []statement {
