@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/aicodesit/cordon/cmd/cordon/internal/notify"
 	"github.com/aicodesit/cordon/internal/source"
 	"github.com/aicodesit/cordon/reconciler/loop"
+	"github.com/aicodesit/cordon/specs"
 )
 
 func daemonCommand(a *app) *cobra.Command {
@@ -65,6 +67,7 @@ type daemonProcess struct {
 	follower *daemon.Follower
 	proxies  proxies
 	notifier *notify.Notifier
+	watches  daemon.Services
 }
 
 // run keeps the host until ctx ends.
@@ -89,6 +92,9 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { _ = d.loop.Run(ctx) }) // ends with ctx alone
 	all.Go(func() { d.proxies.services.Run(ctx) })
+	all.Go(func() { d.watches.Run(ctx) })
+	all.Go(func() { d.watchdog(ctx) })
+	context.AfterFunc(ctx, func() { d.systemd(systemd.SdNotifyStopping) })
 	all.Go(func() { _ = d.follower.Run(ctx, func() { d.ready(ctx) }) })
 	all.Go(func() { d.reload(ctx) })
 	all.Go(func() { d.notifier.Run(ctx) })
@@ -121,8 +127,13 @@ func (d *daemonProcess) prepare() error {
 	})
 	d.proxies.app = d.app
 	d.proxies.services = daemon.Services{Log: log, Emit: d.loop.Emit}
+	d.watches = daemon.Services{Log: log, Emit: d.watchEvent}
 	d.follower = &daemon.Follower{
-		Source: d.source, Loop: d.loop, Log: log, Load: d.loadFiles, Target: d.target, Used: d.proxies.use,
+		Source: d.source, Loop: d.loop, Log: log, Load: d.loadFiles, Target: d.target,
+		Used: func(set specs.Set) {
+			d.proxies.use(set)
+			d.watches.Use(d.watchers(set))
+		},
 	}
 	return nil
 }
@@ -132,7 +143,9 @@ func (d *daemonProcess) loopSettings() loop.Settings {
 }
 
 // ready is called when what was enforced before is enforced again.
-func (d *daemonProcess) ready(context.Context) {}
+func (d *daemonProcess) ready(context.Context) {
+	d.systemd(systemd.SdNotifyReady, "STATUS="+d.status())
+}
 
 // reload reads the settings again at each SIGHUP.
 func (d *daemonProcess) reload(ctx context.Context) {
@@ -151,6 +164,8 @@ func (d *daemonProcess) reload(ctx context.Context) {
 
 // again takes over the settings that can be changed while it runs.
 func (d *daemonProcess) again(ctx context.Context) {
+	d.reloading()
+	defer d.ready(ctx)
 	v, err := d.reread()
 	if err == nil {
 		err = d.setLogLevel(v)
@@ -170,6 +185,7 @@ func (d *daemonProcess) state() loop.State {
 	s.Version, s.PID, s.Source = version, os.Getpid(), d.shown
 	d.follower.Describe(&s)
 	s.Parts = append(s.Parts, d.proxies.services.Parts()...)
+	s.Notes = append(s.Notes, d.unwatched()...)
 	return s
 }
 
