@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -54,6 +53,7 @@ again, and look at the source.`,
 	f.Duration("interval", 30*time.Second, "how often all is looked at when nothing tells of a change")
 	f.Bool("allow-deletes", false, "allow revisions that remove more than the deletion budget")
 	f.String("listen", "127.0.0.1:9464", `address of metrics, health and the page; "" for none`)
+	f.StringSlice("listen-name", nil, "name that it may be asked by there, beside addresses, localhost and the host's own")
 	f.String("hook-secret", "", "secret of the webhook POST /hook: file:PATH, env:NAME or systemd:NAME (default no webhook)")
 	return cmd
 }
@@ -68,6 +68,7 @@ type daemonProcess struct {
 	proxies  proxies
 	notifier *notify.Notifier
 	watches  daemon.Services
+	seen     *observer
 }
 
 // run keeps the host until ctx ends.
@@ -116,6 +117,7 @@ func (d *daemonProcess) prepare() error {
 	if d.notifier, err = d.app.notifier(d.state); err != nil {
 		return err
 	}
+	d.seen = newObserver(log, d.events(), d.state)
 	memory, err := daemon.LoadMemory(path)
 	if err != nil { // better to enforce what should be paused than nothing for ever
 		log.Error("a pause, if there was one, is over", "error", err)
@@ -123,7 +125,7 @@ func (d *daemonProcess) prepare() error {
 	d.loop = loop.New(loop.Options{
 		Settings: d.loopSettings(), Memory: memory, Log: log,
 		Remember: func(m loop.Memory) error { return daemon.SaveMemory(path, m) },
-		Emit:     d.tell,
+		Emit:     d.tell, Passed: d.seen.metrics.Passed,
 	})
 	d.proxies.app = d.app
 	d.proxies.services = daemon.Services{Log: log, Emit: d.loop.Emit}
@@ -177,54 +179,4 @@ func (d *daemonProcess) again(ctx context.Context) {
 	d.values = v
 	d.loop.Configure(d.loopSettings())
 	d.follower.Again()
-}
-
-// state is all that the daemon knows.
-func (d *daemonProcess) state() loop.State {
-	s := d.loop.State()
-	s.Version, s.PID, s.Source = version, os.Getpid(), d.shown
-	d.follower.Describe(&s)
-	s.Parts = append(s.Parts, d.proxies.services.Parts()...)
-	s.Notes = append(s.Notes, d.unwatched()...)
-	return s
-}
-
-// tell writes an event to the log of events, and to that of the process, and
-// tells those who asked to be. Sessions write of themselves.
-func (d *daemonProcess) tell(e loop.Event) {
-	logEvent(d.log(), e)
-	d.notifier.Emit(e)
-	if e.Kind == loop.SessionStarted || e.Kind == loop.SessionEnded {
-		return
-	}
-	if err := d.events().Append(e); err != nil {
-		d.log().Error("what happened is not in the event log", "error", err)
-	}
-}
-
-// logEvent writes an event to the process's log.
-func logEvent(log *slog.Logger, e loop.Event) {
-	level := slog.LevelInfo
-	switch e.Kind {
-	case loop.RevisionRefused, loop.SourceFailed, loop.ChangeFailed, loop.FightBegan:
-		level = slog.LevelError
-	case loop.DriftSeen, loop.PauseBegan:
-		level = slog.LevelWarn
-	}
-	attrs := []any{"kind", e.Kind}
-	for _, a := range [][2]string{
-		{"part", e.Part},
-		{"address", string(e.Addr)},
-		{"action", string(e.Action)},
-		{"revision", e.Revision},
-		{"session", e.Session},
-		{"by", e.By},
-		{"text", e.Text},
-		{"error", e.Error},
-	} {
-		if a[1] != "" {
-			attrs = append(attrs, a[0], a[1])
-		}
-	}
-	log.Log(context.Background(), level, "event", attrs...)
 }

@@ -8,14 +8,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/aicodesit/cordon/internal/source"
 )
 
 // registerHTTP is what the daemon answers.
 func (d *daemonProcess) registerHTTP(mux *http.ServeMux) error {
-	mux.Handle("GET /metrics", promhttp.HandlerFor(&d.proxies.metrics, promhttp.HandlerOpts{}))
+	mux.Handle("/", d.web())
 	secret, err := placed(d.values, "hook-secret")
 	if err != nil {
 		return err

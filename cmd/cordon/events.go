@@ -25,7 +25,8 @@ func eventsCommand(a *app) *cobra.Command {
 		Short: "Show what happened on this host, and who did it",
 		Long: `Show what happened on this host, and who did it: revisions, drift, changes,
 failures, refusals, pauses, sessions. The daemon, apply, destroy and sessions
-write it into files below the state directory, bounded in size.
+write it into files below the state directory, bounded in size. Long texts are
+cut; --json has them whole.
 
 Kinds are ` + strings.Join(kindNames(), ", ") + `.`,
 		Args: cobra.NoArgs,
@@ -97,7 +98,7 @@ func eventLine(e loop.Event, style reconciler.Style) string {
 	add := func(texts ...string) {
 		for _, text := range texts {
 			if text != "" {
-				what = append(what, reconciler.Line(text))
+				what = append(what, view.Brief(reconciler.Line(text)))
 			}
 		}
 	}
@@ -114,7 +115,7 @@ func eventLine(e loop.Event, style reconciler.Style) string {
 	}
 	add(e.Text)
 	if e.Error != "" {
-		what = append(what, style.Bad(reconciler.Line(e.Error)))
+		what = append(what, style.Bad(view.Brief(reconciler.Line(e.Error))))
 	}
 	kind := fmt.Sprintf("%-15s", reconciler.Line(string(e.Kind)))
 	return fmt.Sprintf("%s  %s  %-12s  %s", e.Time.Local().Format(time.DateTime), paint(style, view.Kind(e.Kind), kind), reconciler.Line(e.By), strings.Join(what, "  "))

@@ -143,6 +143,7 @@ func (g *group) run(ctx context.Context) {
 		start := time.Now()
 		again := g.pass(ctx)
 		g.last = time.Since(start)
+		g.loop.passed(g.name, g.last)
 		g.at(time.Time{})
 		if !again {
 			g.rest(ctx)

@@ -55,13 +55,17 @@ type Options struct {
 	Memory   Memory             // as it was remembered last
 	Remember func(Memory) error // nil: nothing outlasts the process
 	Emit     func(Event)        // called by one goroutine at a time; nil: nobody listens
-	Log      *slog.Logger       // nil: nothing is logged
+	// Passed is told how long a group took to be looked at and repaired, by
+	// several goroutines at once; nil: nobody listens.
+	Passed func(group string, took time.Duration)
+	Log    *slog.Logger // nil: nothing is logged
 }
 
 // Loop keeps a host at a [Target].
 type Loop struct {
 	remember func(Memory) error
 	emitted  func(Event)
+	passed   func(string, time.Duration)
 	log      *slog.Logger
 	started  time.Time
 	kick     chan struct{} // Run looks again at what it runs
@@ -84,11 +88,14 @@ func New(o Options) *Loop {
 	if o.Emit == nil {
 		o.Emit = func(Event) {}
 	}
+	if o.Passed == nil {
+		o.Passed = func(string, time.Duration) {}
+	}
 	if o.Remember == nil {
 		o.Remember = func(Memory) error { return nil }
 	}
 	l := &Loop{
-		remember: o.Remember, emitted: o.Emit, log: o.Log, started: time.Now(), kick: make(chan struct{}, 1),
+		remember: o.Remember, emitted: o.Emit, passed: o.Passed, log: o.Log, started: time.Now(), kick: make(chan struct{}, 1),
 		memory: o.Memory, groups: map[string]*group{},
 	}
 	l.Configure(o.Settings)

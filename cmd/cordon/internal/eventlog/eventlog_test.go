@@ -343,6 +343,10 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("after it was emptied")
+	if err := os.Remove(l.path(numbers[len(numbers)-1])); err != nil {
+		t.Fatal(err)
+	}
+	check("after its newest file was removed")
 	if err := os.RemoveAll(l.Dir); err != nil {
 		t.Fatal(err)
 	}

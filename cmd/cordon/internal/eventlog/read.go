@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
@@ -115,6 +116,9 @@ type cursor struct {
 	pos    int64    // after the last line that was read whole
 	skip   bool     // the line that begins at pos, or before, is none of ours
 	buf    []byte
+
+	last time.Time // of the newest event
+	told time.Time // events up to here were told before the log began again
 }
 
 func (c *cursor) close() {
@@ -126,10 +130,14 @@ func (c *cursor) close() {
 // drain reads up to the end of the newest file.
 func (c *cursor) drain(since time.Time, fn func(loop.Event) error) error {
 	line := func(b []byte) error {
-		if e, ok := decode(b); ok && !e.Time.Before(since) {
-			return fn(e)
+		e, ok := decode(b)
+		if !ok || e.Time.Before(since) || !e.Time.After(c.told) {
+			return nil
 		}
-		return nil
+		if e.Time.After(c.last) {
+			c.last = e.Time
+		}
+		return fn(e)
 	}
 	for {
 		next, err := c.next(since)
@@ -157,8 +165,9 @@ func (c *cursor) next(since time.Time) (*cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.file != nil && !slices.Contains(numbers, c.number) && (len(numbers) > 0 && numbers[len(numbers)-1] < c.number) {
-		c.number = 0 // somebody removed the whole log, and it begins again
+	if len(numbers) > 0 && numbers[0] <= c.number && c.removed() {
+		// Somebody removed the log, or is about to, and it begins again.
+		c.number, c.told = 0, c.last
 	}
 	for i, n := range numbers {
 		if n <= c.number {
@@ -180,6 +189,12 @@ func (c *cursor) next(since time.Time) (*cursor, error) {
 		}
 	}
 	return nil, nil
+}
+
+// removed tells whether the cursor's file has no name any more.
+func (c *cursor) removed() bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(c.file.Fd()), &st) == nil && st.Nlink == 0
 }
 
 // lines calls fn with each whole line from the cursor on.

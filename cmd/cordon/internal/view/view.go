@@ -118,6 +118,20 @@ func Revision(id string) string {
 	return strings.TrimPrefix(kind+":"+hash[:12], ":")
 }
 
+// brief is how many characters of a text a line of a list has room for.
+const brief = 160
+
+// Brief is the beginning of a text that is too long for a list.
+func Brief(s string) string {
+	n := 0
+	for i := range s {
+		if n++; n > brief {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
 // Span is a length of time in one unit, of which there are at least two:
 // "80 ms", "90 s", "3 h".
 func Span(d time.Duration) string {

@@ -56,6 +56,8 @@ func TestWords(t *testing.T) {
 		{Ago(now.Add(-3*time.Second), now), "3 s ago"},
 		{In(now.Add(90*time.Second), now), "in 90 s"},
 		{In(now.Add(-time.Second), now), "now"},
+		{Brief(strings.Repeat("é", 160)), strings.Repeat("é", 160)},
+		{Brief(strings.Repeat("é", 161)), strings.Repeat("é", 160) + "…"},
 		{Count(1, "change"), "1 change"},
 		{Count(0, "change"), "0 changes"},
 		{Revision(strings.Repeat("0a", 20)), "0a0a0a0a0a0a"},

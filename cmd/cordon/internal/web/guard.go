@@ -1,4 +1,4 @@
-package dash
+package web
 
 import (
 	"net"
@@ -31,7 +31,7 @@ func guard(host func(string) bool, next http.Handler) http.Handler {
 			w.Header().Set(name, value)
 		}
 		if !host(r.Host) {
-			http.Error(w, "this daemon is not known by that name: ask for its address, or start it with --host NAME", http.StatusMisdirectedRequest)
+			http.Error(w, "this daemon is not known by that name: ask for its address, or start it with --listen-name NAME", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -1,4 +1,4 @@
-package dash
+package web
 
 import (
 	"bytes"
@@ -71,6 +71,7 @@ func parse() *template.Template {
 		"line":      reconciler.Line,
 		"addr":      func(a reconciler.Addr) string { return reconciler.Line(string(a)) },
 		"revision":  func(id string) string { return view.Revision(reconciler.Line(id)) },
+		"brief":     view.Brief,
 		"condition": view.Condition,
 		"kind":      view.Kind,
 		"count":     view.Count,

@@ -1,4 +1,4 @@
-package dash
+package web
 
 import (
 	"context"
@@ -218,13 +218,13 @@ func browse(t *testing.T, url string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	size := os.Getenv("DASH_WINDOW") // for who looks at it
+	size := os.Getenv("WEB_WINDOW") // for who looks at it
 	if size == "" {
 		size = "1280,1700"
 	}
 	args = append(args, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
 		"--user-data-dir="+t.TempDir(), "--window-size="+size, "--virtual-time-budget=3000")
-	if os.Getenv("DASH_DARK") != "" {
+	if os.Getenv("WEB_DARK") != "" {
 		args = append(args, "--blink-settings=preferredColorScheme=0")
 	}
 	cmd := exec.CommandContext(ctx, "chromium", append(args, url)...)

@@ -1,10 +1,10 @@
-// Package dash is what a daemon shows by HTTP: metrics, health, and a page for
+// Package web is what a daemon shows by HTTP: metrics, health, and a page for
 // people. All of it can only be read.
 //
 // The page is made on the server and needs no script; none could run in it, as
 // the browser is told. What it shows was in part chosen by others: the titles
 // of commits, names, errors.
-package dash
+package web
 
 import (
 	"embed"
