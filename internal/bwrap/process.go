@@ -83,6 +83,7 @@ func (p *Process) start(files *fileList, gateR *os.File) error {
 // bubblewrap would tell its pid (--json-status-fd), but in its own namespace's
 // numbers.
 func (p *Process) findChild(ctx context.Context) error {
+	var next pause
 	for p.child == 0 {
 		list, err := children(p.outer.Pid)
 		if err != nil {
@@ -102,7 +103,7 @@ func (p *Process) findChild(ctx context.Context) error {
 		if info.Signo != 0 {
 			return errors.New("bubblewrap could not set the sandbox up (it says why on standard error)")
 		}
-		poll()
+		next.wait()
 	}
 	return nil
 }

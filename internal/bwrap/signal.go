@@ -56,6 +56,7 @@ func (p *Process) findCommand() (int, error) {
 	if !p.spec.ownPids() {
 		return p.child, nil
 	}
+	var next pause
 	for {
 		list, err := children(p.child)
 		if err != nil {
@@ -68,7 +69,7 @@ func (p *Process) findCommand() (int, error) {
 		case <-p.release:
 			return 0, os.ErrProcessDone
 		default:
-			poll()
+			next.wait()
 		}
 	}
 }

@@ -16,10 +16,18 @@ import (
 // setupTimeout bounds how long bubblewrap may take to set a sandbox up.
 const setupTimeout = 20 * time.Second
 
-// poll waits between two looks at a process: 0.1 ms. The runtime's timers have
-// the granularity of epoll_wait(2), 1 ms, when nothing else is to do.
-func poll() {
-	_ = unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil) // a signal may shorten it
+// pause is the wait for the next look at what can only be looked at: a small
+// part of the time that was waited so far, from 0.1 to 10 ms. Where hundreds
+// start at once, they must not keep each other from it by looking. The
+// runtime's timers have the granularity of epoll_wait(2), 1 ms, when nothing
+// else is to do.
+type pause struct{ waited time.Duration }
+
+func (p *pause) wait() {
+	d := min(max(p.waited/16, 100*time.Microsecond), 10*time.Millisecond)
+	p.waited += d
+	t := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&t, nil) // a signal may shorten it
 }
 
 // Verify waits until the sandbox is set up and returns an error unless it is
@@ -57,6 +65,7 @@ func (p *Process) settled(ctx context.Context) error {
 		return &os.PathError{Op: "stat", Path: p.spec.Root, Err: err}
 	}
 	var last error
+	var next pause
 	for {
 		var now unix.Stat_t
 		root := p.proc("root")
@@ -75,7 +84,7 @@ func (p *Process) settled(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the sandbox is not as it should be: %w", errors.Join(last, ctx.Err()))
 		}
-		poll()
+		next.wait()
 	}
 }
 

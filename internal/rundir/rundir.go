@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -138,30 +137,49 @@ func (d Dir) lockFile(ctx context.Context, name string, how int, waiting func())
 	return f, nil
 }
 
-// lockRetry is how long Flock waits at most between two tries: flock(2) itself
-// could wait, but then nothing could interrupt it.
-const lockRetry = 5 * time.Millisecond
-
-// Flock takes a lock (unix.LOCK_SH or LOCK_EX) on f. While another open of the
-// file has it, Flock calls waiting once, unless it is nil, and tries again
-// until ctx ends; the error then wraps ctx's cause.
+// Flock takes a lock (unix.LOCK_SH or LOCK_EX) on f, which the caller closes
+// when that fails. While another open of the file has it, Flock calls waiting
+// once, unless it is nil, and waits until ctx ends; the error then wraps ctx's
+// cause.
 func Flock(ctx context.Context, f *os.File, how int, waiting func()) error {
-	for pause := lockRetry / 64; ; pause = min(2*pause, lockRetry) {
-		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err {
-		case nil:
-			return nil
-		case unix.EWOULDBLOCK, unix.EINTR:
-		default:
-			return fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK || err == unix.EINTR {
 		if waiting != nil {
 			waiting()
-			waiting = nil
+		}
+		err = waitLock(ctx, f, how)
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// waitLock waits in the kernel, which lets in one after the other; hundreds who
+// wait cost nothing. Nothing can interrupt flock(2): when ctx ends, the thread
+// that waits is left to do so with a descriptor of its own, and what it then
+// gets is given back at once.
+func waitLock(ctx context.Context, f *os.File, how int) error {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	got := make(chan error)
+	go func() {
+		err := error(unix.EINTR)
+		for err == unix.EINTR {
+			err = unix.Flock(fd, how)
 		}
 		select {
+		case got <- err:
 		case <-ctx.Done():
-			return fmt.Errorf("lock %s: %w", f.Name(), context.Cause(ctx))
-		case <-time.After(pause):
 		}
+		_ = unix.Close(fd)
+	}()
+	select {
+	case err := <-got:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
