@@ -10,6 +10,7 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/daemon"
@@ -47,7 +48,12 @@ again, and look at the source.`,
 			return d.run(ctx)
 		},
 	}
-	f := cmd.Flags()
+	daemonFlags(cmd.Flags())
+	return cmd
+}
+
+// daemonFlags are those of the daemon, and of the unit that starts it.
+func daemonFlags(f *pflag.FlagSet) {
 	sourceFlags(f)
 	notifyFlags(f)
 	f.Duration("interval", 30*time.Second, "how often all is looked at when nothing tells of a change")
@@ -55,7 +61,6 @@ again, and look at the source.`,
 	f.String("listen", "127.0.0.1:9464", `address of metrics, health and the page; "" for none`)
 	f.StringSlice("listen-name", nil, "name that it may be asked by there, beside addresses, localhost and the host's own")
 	f.String("hook-secret", "", "secret of the webhook POST /hook: file:PATH, env:NAME or systemd:NAME (default no webhook)")
-	return cmd
 }
 
 // daemonProcess is a daemon.

@@ -79,7 +79,7 @@ func (a *app) root() *cobra.Command {
 		runCommand(a), psCommand(a), stopCommand(a),
 		eventsCommand(a),
 		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
-		daemonCommand(a),
+		daemonCommand(a), installCommand(a),
 		doctorCommand(a), versionCommand(a),
 	)
 	return root
