@@ -12,11 +12,14 @@ import (
 )
 
 // ChangeNotes tell in words who gains and who loses access by changes of
-// tables and functions. What is made anew is told only where it is open to
+// tables, functions and databases. What is made anew is told only where it is open to
 // more than the logged-in on their own rows.
 func (e *Enforcer) ChangeNotes(changes []reconciler.Change) []reconciler.Note {
 	var out []reconciler.Note
 	for _, c := range changes {
+		if c.Action() != reconciler.Update && strings.HasPrefix(string(c.Addr()), Name+".database.") {
+			continue // it is taken over, or given back with what PUBLIC had
+		}
 		before, after := accessOf(c.Before), accessOf(c.After)
 		for _, text := range gains(before, after) {
 			out = append(out, reconciler.Note{Addr: c.Addr(), Text: text})
@@ -40,6 +43,8 @@ func accessOf(r reconciler.Resource) accessTo {
 		return accessTo{r.Schema + "." + r.Name, grantees(r.Grants), r.doable}
 	case Function:
 		return accessTo{r.Schema + "." + r.Signature, grantees(r.Grants), r.doable}
+	case Database:
+		return accessTo{"the database " + r.Database, []string{Public}, func(string) []string { return r.Public }}
 	case reconciler.Recorded:
 		return recorded(r)
 	}
@@ -48,7 +53,14 @@ func accessOf(r reconciler.Resource) accessTo {
 
 func recorded(r reconciler.Recorded) accessTo {
 	parts := r.Address.Parts()
-	if len(parts) != 5 || parts[0] != Name {
+	switch {
+	case len(parts) == 3 && parts[0] == Name && parts[1] == "database":
+		d := Database{Database: parts[2]}
+		if json.Unmarshal(r.Attributes, &d) == nil {
+			return accessOf(d)
+		}
+		return accessTo{}
+	case len(parts) != 5 || parts[0] != Name:
 		return accessTo{}
 	}
 	switch parts[1] {

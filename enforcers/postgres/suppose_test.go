@@ -21,7 +21,11 @@ func supposed(change func(*specs.Project)) specs.Set {
 		},
 	}}
 	change(&p)
-	return specs.Set{Databases: []specs.Database{{Name: "main", Range: specs.Range{File: "main"}}}, Projects: []specs.Project{p}}
+	db := specs.Database{Name: "main", Range: specs.Range{File: "main"}}
+	if p.User == "open" {
+		db.Public = []string{"connect", "temporary", "usage"}
+	}
+	return specs.Set{Databases: []specs.Database{db}, Projects: []specs.Project{p}}
 }
 
 // What a change of the files gives to whom, without any database.
@@ -45,6 +49,7 @@ func TestAccessBetweenRevisions(t *testing.T) {
 		{"a function", nothing, func(p *specs.Project) {
 			p.Schema.Functions = []specs.FunctionAccess{{Name: "total", Anonymous: true}}
 		}, []string{"the anonymous (shop_anon) gains EXECUTE on shop.total(…)", "the logged-in (shop_user) gains EXECUTE on shop.total(…)"}},
+		{"a database", func(p *specs.Project) { p.User = "keep" }, func(p *specs.Project) { p.User = "open" }, []string{"PUBLIC gains temporary on the database main"}},
 		{"the project gone", nothing, func(p *specs.Project) { p.Schema = nil }, []string{"shop_admin loses", "shop_service loses", "the logged-in (shop_user) loses", "shop_admin", "the anonymous (shop_anon) loses", "shop_service", "the logged-in"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
