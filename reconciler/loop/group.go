@@ -37,6 +37,7 @@ type group struct {
 	tracks map[reconciler.Addr]*track
 	known  map[reconciler.Addr]bool // what the last whole look found as desired; nil before the first
 	leases map[string]specs.Lease   // of the last look; nil before the first
+	moved  time.Time                // when a session came or went last
 	held   string                   // why deletions were held back last
 	last   time.Duration            // that the last pass took
 }

@@ -16,10 +16,11 @@ func (g *group) judge(p *reconciler.Plan, sure bool) (due bool) {
 	g.unread(p.Failures, now)
 	paused, over := g.loop.paused(), g.overBudget(p)
 	differs := make(map[reconciler.Addr]bool, len(p.Changes))
+	settled := g.settled(p.Changes, now)
 	for _, c := range p.Changes {
 		differs[c.Addr()] = true
 		t := g.track(c, now)
-		t.why, t.until = hold(c, t, now)
+		t.why, t.until = hold(t, settled, now)
 		switch {
 		case t.why != "":
 		case paused != nil:
@@ -102,15 +103,34 @@ func (g *group) strange(c reconciler.Change) bool {
 	return g.known[c.Addr()]
 }
 
+// settled is until when what comes and goes with sessions is left alone: all of
+// it as long as the first of it.
+func (g *group) settled(changes []reconciler.Change, now time.Time) time.Time {
+	first := now
+	for _, c := range changes {
+		if t := g.track(c, now); t.settling && t.seen.Before(first) {
+			first = t.seen
+		}
+	}
+	at, latest := first.Add(settle), first.Add(longSettle)
+	if later := g.moved.Add(settle); later.After(at) {
+		at = later
+	}
+	if at.After(latest) {
+		at = latest
+	}
+	return at
+}
+
 // hold is why a change is not to be made now, and until when.
-func hold(c reconciler.Change, t *track, now time.Time) (why string, until time.Time) {
+func hold(t *track, settled, now time.Time) (why string, until time.Time) {
 	switch {
 	case t.retry.After(now):
 		return "it failed, and is tried again later", t.retry
 	case t.fight != nil && t.fight.Next.After(now):
 		return "something else keeps changing it back, so it is repaired less often", t.fight.Next
-	case t.settling && t.seen.Add(settle).After(now):
-		return "a session comes or goes", t.seen.Add(settle)
+	case t.settling && settled.After(now):
+		return "a session comes or goes", settled
 	}
 	return "", time.Time{}
 }

@@ -277,6 +277,22 @@ func TestSessionsComeAndGo(t *testing.T) {
 				t.Fatal("it is still there")
 			}
 		}
+		// While sessions start one after the other, they are left alone for longer.
+		before := r.taken()
+		for i := range 100 {
+			x.set(func() {
+				id := reconciler.Addr(fmt.Sprint("x.s", i))
+				x.desired[id] = thing{A: id, Value: "1", Fleeting: true}
+				x.leases = append(x.leases, specs.Lease{ID: string(id)})
+			})
+			r.Wake()
+			r.after(200 * time.Millisecond)
+		}
+		if n := r.taken() - before; n < 3 || n > 5 {
+			t.Errorf("the lock was taken %d times in 20 seconds", n)
+		}
+		r.after(time.Minute)
+		r.told()
 		// What a session has, and loses, has drifted.
 		x.set(func() { x.desired["x.s"] = group; x.live["x.s"] = group })
 		r.Wake()

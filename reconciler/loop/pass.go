@@ -130,11 +130,13 @@ func (g *group) sessions(p *reconciler.Plan) {
 	for _, l := range p.Set.Leases {
 		g.leases[l.ID] = l
 		if _, ran := before[l.ID]; before != nil && !ran {
+			g.moved = time.Now()
 			g.loop.Emit(sessionEvent(SessionStarted, l))
 		}
 	}
 	for id, l := range before {
 		if _, runs := g.leases[id]; !runs {
+			g.moved = time.Now()
 			g.loop.Emit(sessionEvent(SessionEnded, l))
 		}
 	}

@@ -139,7 +139,8 @@ type rig struct {
 
 	mu     sync.Mutex
 	events []Event
-	locked int
+	locked int // who has the lock
+	locks  int // how often it was taken
 }
 
 // inBubble runs f with a Loop that runs.
@@ -170,8 +171,25 @@ func inBubble(t *testing.T, memory Memory, f func(r *rig)) {
 func (r *rig) group(name string, enforcers ...reconciler.Named) Group {
 	return Group{
 		Name: name, Reconciler: &reconciler.Reconciler{Enforcers: enforcers},
-		Lock: func(context.Context) (func(), error) { r.locked++; return func() { r.locked-- }, nil },
+		Lock: func(context.Context) (func(), error) {
+			r.count(1)
+			return func() { r.count(-1) }, nil
+		},
 	}
+}
+
+func (r *rig) count(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.locked += n
+	r.locks += max(n, 0)
+}
+
+// taken is how often the lock was taken.
+func (r *rig) taken() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.locks
 }
 
 func named(name string, s *system, needs ...string) reconciler.Named {

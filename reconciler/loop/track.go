@@ -18,8 +18,10 @@ const (
 	firstTruce  = time.Second
 
 	// settle is how long what comes and goes with sessions is left to those who
-	// run them.
-	settle = 300 * time.Millisecond
+	// run them, after the last that came or went; at most longSettle. Many that
+	// start at once don't wait for the loop again and again.
+	settle     = 300 * time.Millisecond
+	longSettle = 5 * time.Second
 )
 
 // backoff is how long to wait after n failures, one after the other.

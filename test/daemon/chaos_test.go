@@ -110,7 +110,7 @@ for save in iptables-save ip6tables-save; do $save | grep -v '^[#*]\|^COMMIT\|^:
 ipset save | sort
 find /run/cordon ! -name 'rules.*' ! -name 'lock*' ! -name 'daemon.*' ! -name '.allocation' ! -name '.shared' -printf '%P %y\n' | sort
 findmnt -rno TARGET | grep ^/run/cordon | sort
-find $(awk '$3 ~ /^cgroup2?$/ {print $2}' /proc/mounts) -type d -path "*/$CORDON_CGROUP_PARENT/*" | sort
+find $(awk '$3 ~ /^cgroup2?$/ {print $2}' /proc/mounts) -type d -path "*/$CORDON_CGROUP_PARENT/*" 2>/dev/null | sort
 find "$CORDON_STATE_DIR" ! -path '*/events*' ! -path '*/homes*' -printf '%P %y\n' | sort
 ps -eo comm= | grep -c bwrap || true
 psql -qAtc "select rolname from pg_roles where rolname !~ '^pg_' order by 1" -c "select polname, polroles::text from pg_policy order by 1" \
