@@ -10,7 +10,7 @@ import (
 )
 
 // readTimeout bounds one look at a group.
-const readTimeout = time.Minute
+const readTimeout = 30 * time.Second
 
 // pass looks once and makes what is to be made. It tells whether something
 // was: then it is to be looked at again.
