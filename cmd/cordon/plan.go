@@ -33,8 +33,10 @@ neither a host nor privilege.
 With --base it compares two revisions of the git repository that the directory
 lies in: what would change on a host that is as the base says, when --head is
 taken; without --head, when the directory is as it lies there. That needs no
-host either, and nothing is checked out. A base that has errors is taken to
-declare nothing, and the plan says so; a head that has errors has no plan.
+host either, and nothing is checked out. Variables have the same values on both
+sides: those of --var, of --var-file as it lies there, and of the environment.
+A base that has errors is taken to declare nothing, and the plan says so; a
+head that has errors has no plan.
 
 With --detailed-exitcode it exits with 0 when nothing would change, 2 when
 something would, and 1 when a part could not be read.`,

@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -118,8 +117,13 @@ type messenger interface {
 	// request is the next message, nil when there is none. Until said is
 	// called, it is asked for again.
 	request(context.Context) (*http.Request, error)
+	// holds tells whether an answer that looks like a refusal says that what
+	// was to be said is said already.
+	holds(*http.Response) bool
 	// said is told that the last request was taken, or never will be.
 	said(delivered bool)
+	// ready returns an error when it is plain that nothing can be sent.
+	ready() error
 }
 
 // lane is the way to one recipient.
@@ -133,6 +137,9 @@ type lane struct {
 }
 
 func (l *lane) run(ctx context.Context) {
+	if err := l.messenger.ready(); err != nil {
+		l.log.ErrorContext(ctx, "will not be told as it is", "recipient", l.name, "error", err)
+	}
 	for wait(ctx, l.wake) && sleep(ctx, settleTime) {
 		retry := firstRetry
 		for {
@@ -176,31 +183,17 @@ func (l *lane) send(ctx context.Context) (more bool, after time.Duration, err er
 		return true, 0, unnamed(err, req.URL)
 	}
 	defer resp.Body.Close()
-	switch code := resp.StatusCode; {
-	case code >= 200 && code < 300:
+	took, after, err := judge(resp)
+	switch {
+	case took || l.messenger.holds(resp):
 		l.messenger.said(true)
 		return true, 0, nil
-	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
-		return true, retryAfter(resp.Header.Get("Retry-After")), fmt.Errorf("it answered %d", code)
-	case code >= 300 && code < 400:
-		err = fmt.Errorf("it answered %d: redirects are not followed, name the address that it leads to", code)
-	default:
-		err = fmt.Errorf("it answered %d", code)
+	case after >= 0:
+		return true, after, err
 	}
 	l.log.ErrorContext(ctx, "could not be told; the message is dropped", "recipient", l.name, "error", err)
 	l.messenger.said(false)
 	return true, 0, nil
-}
-
-// retryAfter is how long to wait, as HTTP has it: seconds or a date.
-func retryAfter(s string) time.Duration {
-	d := time.Duration(0)
-	if n, err := strconv.Atoi(s); err == nil {
-		d = time.Duration(min(n, int(longestAsk/time.Second))) * time.Second
-	} else if t, err := http.ParseTime(s); err == nil {
-		d = time.Until(t)
-	}
-	return max(0, min(d, longestAsk))
 }
 
 // unnamed is an error of the client without the address, which is a secret.

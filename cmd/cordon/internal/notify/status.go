@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -135,6 +136,24 @@ func (s *status) request(ctx context.Context) (*http.Request, error) {
 	}
 	s.sending = *next
 	return s.build(ctx, *next)
+}
+
+// holds knows the words in which GitLab says that a status is as it is to be;
+// after a restart it is told so.
+func (s *status) holds(resp *http.Response) bool {
+	if s.Kind != GitLab || resp.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	return err == nil && bytes.Contains(b, []byte("annot transition"))
+}
+
+func (s *status) ready() error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	_, err := s.Token()
+	return err
 }
 
 // said remembers also what was refused: it is not said again and again.

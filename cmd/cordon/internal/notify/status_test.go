@@ -3,6 +3,7 @@ package notify
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -135,6 +136,66 @@ func TestStatusRefused(t *testing.T) {
 	}
 	if calls != 1 || strings.Contains(log.String(), "verysecret") || !strings.Contains(log.String(), "422") {
 		t.Errorf("%d calls, log %s", calls, log.String())
+	}
+}
+
+// After a restart all is said again; GitLab answers that it is so already.
+func TestStatusThatHolds(t *testing.T) {
+	calls := 0
+	s, client := server(t, func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"message":"Cannot transition status via :enqueue from :pending (Reason(s): Status cannot transition via \"enqueue\")"}`)
+	})
+	for kind, complains := range map[string]bool{GitLab: false, Gitea: true} {
+		var log bytes.Buffer
+		n := New(Options{
+			Host: "h", Client: client, Log: slog.New(slog.NewTextHandler(&log, nil)), State: func() loop.State { return loop.State{Revision: &loop.Revision{ID: sha}} },
+			Statuses: []Status{{Kind: kind, Repository: "a/b", Base: s.URL, Token: is("t")}},
+		})
+		calls = 0
+		for range 2 {
+			if _, _, err := n.lanes[0].send(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if calls != 1 || (log.Len() > 0) != complains {
+			t.Errorf("%s: %d calls, log %q", kind, calls, log.String())
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	now := time.Now()
+	header := func(list ...string) http.Header {
+		h := http.Header{}
+		for i := 0; i < len(list); i += 2 {
+			h.Set(list[i], list[i+1])
+		}
+		return h
+	}
+	for name, tt := range map[string]struct {
+		code     int
+		header   http.Header
+		took     bool
+		min, max time.Duration
+	}{
+		"taken":                 {201, nil, true, 0, 0},
+		"broken":                {502, nil, false, 0, 0},
+		"too many":              {429, header("Retry-After", "90"), false, 90 * time.Second, 90 * time.Second},
+		"a date":                {503, header("Retry-After", now.Add(10*time.Minute).UTC().Format(http.TimeFormat)), false, 9 * time.Minute, 10 * time.Minute},
+		"for ever":              {429, header("Retry-After", "99999999999"), false, longestAsk, longestAsk},
+		"the past":              {429, header("Retry-After", "-5"), false, 0, 0},
+		"forbidden":             {403, nil, false, -1, -1},
+		"forbidden for a while": {403, header("Retry-After", "60"), false, time.Minute, time.Minute},
+		"the hour is used up":   {403, header("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", fmt.Sprint(now.Add(20*time.Minute).Unix())), false, 19 * time.Minute, 20 * time.Minute},
+		"forbidden, with hours": {403, header("X-RateLimit-Remaining", "12", "X-RateLimit-Reset", fmt.Sprint(now.Add(time.Hour).Unix())), false, -1, -1},
+		"elsewhere":             {307, header("Location", "https://x"), false, -1, -1},
+	} {
+		took, after, err := judge(&http.Response{StatusCode: tt.code, Header: tt.header})
+		if took != tt.took || (err == nil) != tt.took || after < tt.min || after > tt.max {
+			t.Errorf("%s: got %v, %s, %v", name, took, after, err)
+		}
 	}
 }
 

@@ -139,6 +139,19 @@ func (h *hook) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
+func (h *hook) holds(*http.Response) bool { return false }
+
+func (h *hook) ready() error {
+	address, err := h.URL()
+	if err == nil {
+		_, err = parse(address)
+	}
+	if err == nil && h.Key != nil {
+		_, err = h.Key()
+	}
+	return err
+}
+
 func (h *hook) said(bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
