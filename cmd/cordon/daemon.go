@@ -11,6 +11,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/daemon"
@@ -34,8 +35,10 @@ Files with errors, revisions that are not trusted, and ones that remove more
 than the deletion budget change nothing: what was enforced before stays so and
 is still repaired. It outlasts a restart, also when the source is away.
 
-SIGTERM ends it, and leaves sessions running. SIGHUP makes it read its settings
-again, and look at the source.`,
+SIGTERM ends it, and leaves sessions running. SIGHUP makes it look at the
+source, and read its settings again, as it does when their file changes;
+log-level, interval and allow-deletes then count at once, others at the next
+start.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := needRoot("the daemon"); err != nil {
@@ -128,7 +131,7 @@ func (d *daemonProcess) prepare() error {
 		log.Error("a pause, if there was one, is over", "error", err)
 	}
 	d.loop = loop.New(loop.Options{
-		Settings: d.loopSettings(), Memory: memory, Log: log,
+		Settings: loopSettings(d.values), Memory: memory, Log: log,
 		Remember: func(m loop.Memory) error { return daemon.SaveMemory(path, m) },
 		Emit:     d.tell, Passed: d.seen.metrics.Passed,
 	})
@@ -145,43 +148,11 @@ func (d *daemonProcess) prepare() error {
 	return nil
 }
 
-func (d *daemonProcess) loopSettings() loop.Settings {
-	return loop.Settings{Interval: d.values.GetDuration("interval"), AllowDeletes: d.values.GetBool("allow-deletes")}
+func loopSettings(v *viper.Viper) loop.Settings {
+	return loop.Settings{Interval: v.GetDuration("interval"), AllowDeletes: v.GetBool("allow-deletes")}
 }
 
 // ready is called when what was enforced before is enforced again.
 func (d *daemonProcess) ready(context.Context) {
 	d.systemd(systemd.SdNotifyReady, "STATUS="+d.status())
-}
-
-// reload reads the settings again at each SIGHUP.
-func (d *daemonProcess) reload(ctx context.Context) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, unix.SIGHUP)
-	defer signal.Stop(hup)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-		}
-		d.again(ctx)
-	}
-}
-
-// again takes over the settings that can be changed while it runs.
-func (d *daemonProcess) again(ctx context.Context) {
-	d.reloading()
-	defer d.ready(ctx)
-	v, err := d.reread()
-	if err == nil {
-		err = d.setLogLevel(v)
-	}
-	if err != nil {
-		d.log().ErrorContext(ctx, "the settings stay as they were", "error", err)
-		return
-	}
-	d.values = v
-	d.loop.Configure(d.loopSettings())
-	d.follower.Again()
 }
