@@ -110,7 +110,7 @@ func eventLine(e loop.Event, style reconciler.Style) string {
 		add(string(e.Addr))
 	case e.Part != "":
 		add(e.Part)
-	case e.Revision != "":
+	case e.Revision != "" && (e.Kind == loop.RevisionTaken || e.Kind == loop.RevisionRefused):
 		add(view.Revision(e.Revision))
 	}
 	add(e.Text)

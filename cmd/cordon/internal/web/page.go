@@ -68,21 +68,22 @@ func head[T any](all []T) list[T] {
 // takes away what that would leave: what turns text around or is not seen.
 func parse() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
-		"line":      reconciler.Line,
-		"addr":      func(a reconciler.Addr) string { return reconciler.Line(string(a)) },
-		"revision":  func(id string) string { return view.Revision(reconciler.Line(id)) },
-		"brief":     view.Brief,
-		"condition": view.Condition,
-		"kind":      view.Kind,
-		"count":     view.Count,
-		"ago":       view.Ago,
-		"in":        view.In,
-		"span":      func(from, to time.Time) string { return view.Span(to.Sub(from)) },
-		"clock":     func(t time.Time) string { return t.Local().Format(time.DateTime) },
-		"short":     func(t, now time.Time) string { return shortTime(t.Local(), now.Local()) },
-		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"sign":      sign,
-		"action":    action,
+		"line":       reconciler.Line,
+		"addr":       func(a reconciler.Addr) string { return reconciler.Line(string(a)) },
+		"revision":   func(id string) string { return view.Revision(reconciler.Line(id)) },
+		"brief":      view.Brief,
+		"condition":  view.Condition,
+		"kind":       view.Kind,
+		"count":      view.Count,
+		"ago":        view.Ago,
+		"in":         view.In,
+		"span":       func(from, to time.Time) string { return view.Span(to.Sub(from)) },
+		"clock":      func(t time.Time) string { return t.Local().Format(time.DateTime) },
+		"short":      func(t, now time.Time) string { return shortTime(t.Local(), now.Local()) },
+		"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"sign":       sign,
+		"ofRevision": func(k loop.Kind) bool { return k == loop.RevisionTaken || k == loop.RevisionRefused },
+		"action":     action,
 	}).ParseFS(files, "page.html"))
 }
 
