@@ -2,10 +2,12 @@ package reconciler
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -28,7 +30,7 @@ const (
 )
 
 // comment is Markdown that grows up to a limit. What others named is in it
-// only as code, see [code] and [fence].
+// only as code, see [code], [element] and [fence].
 type comment struct {
 	strings.Builder
 	limit int
@@ -135,7 +137,13 @@ func (c *comment) table(changes []FileChange) {
 	b.WriteString("\n| part | add | change | remove |\n| --- | ---: | ---: | ---: |\n")
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		n := counts[name]
-		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", code(name), n[0], n[1], n[2])
+		cell := strings.Map(func(r rune) rune {
+			if r == '|' || r == '\\' { // they end cells, also within code
+				return unicode.ReplacementChar
+			}
+			return r
+		}, name)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", code(cell), n[0], n[1], n[2])
 	}
 	c.add(b.String())
 }
@@ -149,7 +157,7 @@ func (c *comment) details(changes []FileChange) {
 			lines = append(lines[:maxDetail], fmt.Sprintf("  … and %d more lines, not shown here", n))
 		}
 		sign := Style{}.Sign(ch.Action)
-		if !c.add("<details><summary>" + code(sign+" "+string(ch.Address)) + "</summary>\n\n" + fence(lines) + "\n</details>\n") {
+		if !c.add("<details><summary>" + element(sign+" "+string(ch.Address)) + "</summary>\n\n" + fence(lines) + "\n</details>\n") {
 			c.WriteString(fmt.Sprintf("\n%d of %d changes are not shown here: a comment has a limit. `cordon plan` shows all.\n", len(changes)-i, len(changes)))
 			return
 		}
@@ -203,32 +211,33 @@ func cut(s string, n int) string {
 // fence writes lines as a block of code that nothing in them can end.
 func fence(lines []string) string {
 	body := strings.Join(items(lines, func(s string) string { return cut(s, maxLine) }), "\n")
+	mark := strings.Repeat("`", max(3, longestRun(body)+1))
+	return mark + "diff\n" + body + "\n" + mark + "\n"
+}
+
+// code shows s as code within a line of Markdown, which nothing in it can end:
+// in code there are no links, and neither mentions nor references to issues
+// are looked for.
+func code(s string) string {
+	s = cut(visible(s), maxItem)
+	mark := strings.Repeat("`", longestRun(s)+1)
+	return mark + " " + s + " " + mark
+}
+
+// element is code where HTML is expected.
+func element(s string) string {
+	return "<code>" + html.EscapeString(cut(visible(s), maxItem)) + "</code>"
+}
+
+// longestRun is of backticks.
+func longestRun(s string) int {
 	longest, run := 0, 0
-	for _, r := range body {
+	for _, r := range s {
 		run++
 		if r != '`' {
 			run = 0
 		}
 		longest = max(longest, run)
 	}
-	mark := strings.Repeat("`", max(3, longest+1))
-	return mark + "diff\n" + body + "\n" + mark + "\n"
-}
-
-// code shows s as code within a line. Every character that could begin
-// something in Markdown or HTML is written as its number; and in code neither
-// mentions nor references to issues are looked for.
-func code(s string) string {
-	var b strings.Builder
-	b.WriteString("<code>")
-	for _, r := range cut(visible(s), maxItem) {
-		letter := r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
-		if r < 0x80 && !letter && r != ' ' && r != '.' && r != ',' {
-			fmt.Fprintf(&b, "&#%d;", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	b.WriteString("</code>")
-	return b.String()
+	return longest
 }

@@ -318,7 +318,7 @@ func TestWorkflowsRun(t *testing.T) {
 				t.Errorf("failed: %q", failed)
 			}
 			c.check(t, "the files have errors")
-			c.check(t, "infra&#47;cordon&#47;shop.hcl&#58;8&#58;24")
+			c.check(t, "infra/cordon/shop.hcl:8:24")
 		})
 	}
 }
