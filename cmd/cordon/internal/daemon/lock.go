@@ -1,17 +1,23 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/rundir"
 )
+
+// lockPatience is for one that was killed: a program that it was about to start
+// has its lock for a moment longer.
+const lockPatience = time.Second
 
 // Lock makes this process the daemon of the run directory, until release or
 // its end. It returns an error that names the other one when there is one.
@@ -24,8 +30,10 @@ func Lock(dir rundir.Dir) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
+	err = rundir.Flock(ctx, f, unix.LOCK_EX, nil)
+	if errors.Is(err, context.DeadlineExceeded) {
 		pid, _ := io.ReadAll(io.LimitReader(f, 20)) // a hint for people
 		err = fmt.Errorf("a daemon with process id %s runs for %s already: there is one for each run directory", strings.TrimSpace(string(pid)), dir)
 	} else if err == nil {
