@@ -102,7 +102,7 @@ func egress(internet bool) string {
 
 // Locate implements [reconciler.Locator]: the network that the slot is of.
 func (e *Enforcer) Locate(set specs.Set, addr reconciler.Addr) specs.Range {
-	if n := specs.Find(set.Networks, (append(addr.Parts(), ""))[1]); n != nil {
+	if n := specs.Find(set.Networks, append(addr.Parts(), "")[1]); n != nil {
 		return n.Range
 	}
 	return specs.Range{}
