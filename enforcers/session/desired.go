@@ -47,6 +47,8 @@ type Enforcer struct {
 	kernel kernel
 	log    *slog.Logger
 	scrub  func(context.Context, Transcript) error
+
+	surveyed map[string]bool // the leases that Survey found last; nil before
 }
 
 // New returns an Enforcer on this host.

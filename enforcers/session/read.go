@@ -17,8 +17,14 @@ func (e *Enforcer) Survey(_ context.Context, set specs.Set) (specs.Set, error) {
 	if err != nil {
 		return set, fmt.Errorf("session: %w", err)
 	}
-	set.Leases, err = leases(list)
-	return set, err
+	if set.Leases, err = leases(list); err != nil {
+		return set, err
+	}
+	e.surveyed = make(map[string]bool, len(set.Leases))
+	for _, l := range set.Leases {
+		e.surveyed[l.ID] = true
+	}
+	return set, nil
 }
 
 func leases(list []entry) ([]specs.Lease, error) {
@@ -36,7 +42,9 @@ func leases(list []entry) ([]specs.Lease, error) {
 	return out, nil
 }
 
-// Read implements [reconciler.Enforcer]: all sessions, dead ones too.
+// Read implements [reconciler.Enforcer]: all sessions, dead ones too. One that
+// runs and was not there when Survey looked has begun since: nothing desires it
+// yet, and it must not be ended for that.
 func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
 	list, err := e.kernel.list()
 	if err != nil {
@@ -44,6 +52,9 @@ func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
 	}
 	var out []reconciler.Resource
 	for _, s := range list {
+		if s.held && e.surveyed != nil && !e.surveyed[s.ID] {
+			continue
+		}
 		out = append(out, fromRecord(s.record))
 	}
 	return out, nil

@@ -141,6 +141,40 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
+// A session that begins while somebody plans is not ended for being unknown.
+func TestBegunSinceTheSurvey(t *testing.T) {
+	f := newFake()
+	e := &Enforcer{kernel: f}
+	begin := func(id string, held bool) {
+		f.entries[id] = entry{record: record{Lease: specs.Lease{ID: id, Sandbox: "a", Slot: specs.NoSlot}}, held: held}
+	}
+	read := func() (ids string) {
+		t.Helper()
+		list, err := e.Read(t.Context())
+		must(t, err)
+		for _, r := range list {
+			ids += " " + r.(Session).ID
+		}
+		return ids
+	}
+	begin("00000001", true)
+	if got := read(); got != " 00000001" {
+		t.Errorf("without a survey: %s", got)
+	}
+	_, err := e.Survey(t.Context(), specs.Set{})
+	must(t, err)
+	begin("00000002", true)
+	begin("00000003", false) // left by one that died
+	if got := read(); got != " 00000001 00000003" {
+		t.Errorf("read %s", got)
+	}
+	_, err = e.Survey(t.Context(), specs.Set{})
+	must(t, err)
+	if got := read(); got != " 00000001 00000002 00000003" {
+		t.Errorf("read %s", got)
+	}
+}
+
 // Half-made sessions go when nobody makes them any more, wherever the process
 // was killed that did.
 func TestSweep(t *testing.T) {
