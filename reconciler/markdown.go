@@ -72,13 +72,13 @@ func (d Document) writeMarkdown(w io.Writer) error {
 	if d.Base != "" {
 		c.WriteString("\n" + code(d.Base) + " → " + code(d.Head) + "\n")
 	}
+	c.list("Remarks", items(f.Remarks, code), 4)
 	c.list("The files", problemItems(f.Problems), 2)
 	c.list("Could not be read, so nothing of it is planned", items(f.Failures, func(x FileFailure) string { return code(x.Enforcer) + ": " + code(x.Error) }), 4)
 	c.list("Effective access", noteItems(f.Notes, true), 2)
 	c.table(f.Changes)
 	c.list("Notes", noteItems(f.Notes, false), 4)
 	c.list("Declared, not enforced by this build", items(f.NotEnforced, code), 4)
-	c.list("Remarks", items(f.Remarks, code), 4)
 	c.details(f.Changes)
 	_, err = io.WriteString(w, c.String())
 	return err
