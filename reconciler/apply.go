@@ -16,16 +16,16 @@ const (
 )
 
 // CheckBudget returns an error when p deletes more than it may without being
-// told to. What comes and goes with sessions does not count.
+// told to. What comes and goes with sessions does not count, nor what only opens.
 func (p *Plan) CheckBudget() error {
 	total, deletes := 0, 0
 	for _, r := range p.Live {
-		if !ephemeral(r) {
+		if !ephemeral(r) && !excess(r) {
 			total++
 		}
 	}
 	for _, c := range p.Changes {
-		if c.Action() == Delete && !ephemeral(c.Before) {
+		if c.Action() == Delete && !ephemeral(c.Before) && !excess(c.Before) {
 			deletes++
 		}
 	}

@@ -193,6 +193,11 @@ func failed(failures []Failure, name string) bool {
 	return slices.ContainsFunc(failures, func(f Failure) bool { return f.Enforcer == name })
 }
 
+func excess(r Resource) bool {
+	e, ok := r.(Excess)
+	return ok && e.Excess()
+}
+
 func ephemeral(r Resource) bool {
 	e, ok := r.(Ephemeral)
 	return ok && e.Ephemeral()

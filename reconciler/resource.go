@@ -93,6 +93,14 @@ type Ephemeral interface {
 	Ephemeral() bool
 }
 
+// Excess is a Resource that only ever opens something, and that no file can
+// want. Nothing is lost with it, so its deletion does not count against the
+// deletion budget: who makes many must not keep them by that.
+type Excess interface {
+	Resource
+	Excess() bool
+}
+
 // Addr names a Resource: parts joined by dots, the first of which is the
 // enforcer's name. A part with other characters than letters, digits, _ and -
 // is written as a JSON string.
