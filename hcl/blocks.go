@@ -196,7 +196,20 @@ func readDatabase(b body, name string) specs.Database {
 	d.Public = parsedList(b, "public", `["connect"]`, oneOf("privilege", []string{"connect", "create", "temporary", "usage"}))
 	slices.Sort(d.Public)
 	d.Settings = settings(b)
+	d.Trusted = parsedList(b, "trusted", `["public.report", "public.login(text)"]`, parseTrusted)
+	slices.Sort(d.Trusted)
 	return d
+}
+
+// parseTrusted takes what could be the name of an exposure, in its own words.
+func parseTrusted(s string) (string, error) {
+	kind, name, word := strings.Cut(s, " ")
+	word = word && slices.Contains([]string{"server", "parameter", "setting"}, kind) && name != ""
+	schema, name, dot := strings.Cut(s, ".")
+	if word || dot && schema != "" && name != "" && !strings.HasSuffix(name, ".") {
+		return s, nil
+	}
+	return "", fmt.Errorf("%q is not the name of a view or function: write its schema too, and the types of a function's arguments, as a plan does: public.report, public.login(text)", s)
 }
 
 func readGateway(b body, name string) specs.Gateway {

@@ -99,7 +99,7 @@ var schemas = map[string]*schema{
 			{kind: "agent", schema: schema{label: "kind", may: []string{"proxy", "hide", "transcript", "home"}}},
 		},
 	},
-	"database": {label: "name", needs: []string{"connection"}, may: []string{"public", "authenticator", "settings"}},
+	"database": {label: "name", needs: []string{"connection"}, may: []string{"public", "authenticator", "settings", "trusted"}},
 	"gateway": {
 		label: "name",
 		needs: []string{"listen", "database"},

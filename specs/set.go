@@ -209,6 +209,10 @@ type Database struct {
 	// Public is what every role of the server may do: of connect, temporary
 	// and, in the schema public, create, usage; sorted. nil: connect, usage.
 	Public []string `json:"public,omitempty"`
+	// Trusted are views, functions and the like outside the projects' schemas
+	// that the projects' roles may use though they reach rows with rights of
+	// others, as SQL names them: public.orders_view, public.f(integer); sorted.
+	Trusted []string `json:"trusted,omitempty"`
 	// Authenticator is the login that becomes the projects' roles for those
 	// who ask; "" is none.
 	Authenticator string `json:"authenticator,omitempty"`
@@ -325,44 +329,6 @@ type Lease struct {
 	Started time.Time `json:"started"`
 	Command []string  `json:"command,omitempty"`
 	PID     int       `json:"pid,omitempty"` // of the process that holds it
-}
-
-// Table is a relation found in a project's schema: a fact.
-type Table struct {
-	Database string   `json:"database"`
-	Schema   string   `json:"schema"`
-	Name     string   `json:"name"`
-	Kind     string   `json:"kind"` // "table", "partitioned table", "view", "materialized view", "foreign table"
-	Columns  []string `json:"columns,omitempty"`
-	// Parent is the outermost table of the same schema that this one is a
-	// partition or an inheritor of.
-	Parent    string   `json:"parent,omitempty"`
-	Sequences []string `json:"sequences,omitempty"` // of its serial columns, in the same schema, sorted
-	Invoker   bool     `json:"invoker,omitempty"`   // a view with security_invoker
-
-	// Check is the declared condition as the server writes it; if it is none
-	// that the server takes, CheckError is why.
-	Check      string `json:"check,omitempty"`
-	CheckError string `json:"check_error,omitempty"`
-}
-
-// Function is a function, procedure or aggregate found in a project's schema,
-// of no extension: a fact.
-type Function struct {
-	Database  string `json:"database"`
-	Schema    string `json:"schema"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments,omitempty"` // types of the input arguments: "integer, text"
-}
-
-// Server is what the connection to a database block is: a fact.
-type Server struct {
-	Database  string `json:"database"`
-	Version   int    `json:"version"`             // server_version_num: 150004
-	User      string `json:"user"`                // whom cordon connects as
-	Superuser bool   `json:"superuser,omitempty"` // the User is
-	Owner     bool   `json:"owner,omitempty"`     // the User may change the database itself
-	Guarded   bool   `json:"guarded,omitempty"`   // new tables are closed at once
 }
 
 // Find returns a pointer to the element of list called name, or nil.

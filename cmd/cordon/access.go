@@ -21,7 +21,8 @@ func accessCommand(a *app) *cobra.Command {
 		Long: `Tell who can do what with a table of a project, and why.
 
 It asks the database, not the files: what is granted directly, through PUBLIC
-or through membership, and the rows that policies leave. Without --role it
+or through membership, the rows that policies leave, and the views, functions
+and the like elsewhere that lead past them ("and by"). Without --role it
 tells of the project's four roles; with it of any role, in full or as its kind
 (anon, user, admin, service).`,
 		Args: cobra.ExactArgs(2),
@@ -81,6 +82,9 @@ func (a *app) showAccess(list []postgres.Effective, asJSON bool) error {
 			columns = fmt.Sprintf(" (%q)", e.Columns)
 		}
 		fmt.Fprintf(a.stdout, "    %-6s %s%s\n           %s\n", e.Command, printable(e.Rows), columns, printable(strings.Join(e.Why, "; ")))
+		for _, path := range e.Paths {
+			fmt.Fprintf(a.stdout, "           and %s\n", printable(path))
+		}
 	}
 	return nil
 }

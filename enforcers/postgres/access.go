@@ -63,6 +63,7 @@ func resolve(s specs.Schema, t specs.Table) access {
 		}
 		a.withoutRows(t)
 	}
+	a.withhold(t)
 	return a
 }
 
@@ -178,6 +179,9 @@ func (a access) table(p specs.Project, t specs.Table) (table Table, ok bool) {
 		table.RowSecurity = "forced"
 		table.Policies = a.policies(p)
 		for _, name := range t.Sequences {
+			if len(inserts) == 0 {
+				break
+			}
 			table.Sequences = append(table.Sequences, Sequence{name, grants(inserts)})
 		}
 	}

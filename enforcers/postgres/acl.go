@@ -19,7 +19,7 @@ type privilege struct {
 // https://www.postgresql.org/docs/current/ddl-priv.html has them.
 var letters = map[byte]string{
 	'r': "SELECT", 'a': "INSERT", 'w': "UPDATE", 'd': "DELETE", 'D': "TRUNCATE", 'x': "REFERENCES",
-	't': "TRIGGER", 'm': "MAINTAIN", 'U': "USAGE", 'C': "CREATE", 'X': "EXECUTE", 'c': "CONNECT", 'T': "TEMPORARY",
+	't': "TRIGGER", 'm': "MAINTAIN", 'U': "USAGE", 'C': "CREATE", 'X': "EXECUTE", 'c': "CONNECT", 'T': "TEMPORARY", 's': "SET", 'A': "ALTER SYSTEM",
 }
 
 // parseACL reads aclitems, grantee=letters/grantor, of an object or one of

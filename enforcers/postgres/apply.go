@@ -109,6 +109,9 @@ func (r Role) make(_ context.Context, _ pgx.Tx, s *state) ([]statement, error) {
 		out = append(out, s.join(r.Name, m))
 	}
 	out = append(out, live.reset(s.database)...)
+	for _, server := range live.mappings {
+		out = append(out, statement{sql: "DROP USER MAPPING FOR " + name + " SERVER " + quote(server)})
+	}
 	return append(out, s.dropStrays(r.Name)...), nil
 }
 

@@ -197,6 +197,7 @@ func scopeOf(jobs []*job) scope {
 	var out scope
 	for _, j := range jobs {
 		in := j.object.scope()
+		out.exposing = out.exposing || in.exposing
 		out.schemas, out.roles = append(out.schemas, in.schemas...), append(out.roles, in.roles...)
 	}
 	slices.Sort(out.schemas)

@@ -89,7 +89,9 @@ func (e *Enforcer) connect(ctx context.Context, database string, told func()) (*
 		config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { told() }
 	}
 	config.RuntimeParams["application_name"] = "cordon"
-	config.RuntimeParams["search_path"] = "pg_catalog" // names in the catalogs' own words, see catalog.go
+	config.RuntimeParams["search_path"] = "pg_catalog"            // names in the catalogs' own words, see catalog.go
+	config.RuntimeParams["role"] = "none"                         // whatever the database or ALTER ROLE ALL makes of those who connect
+	config.RuntimeParams["default_transaction_read_only"] = "off" // likewise: it would look like a standby
 	config.RuntimeParams["standard_conforming_strings"] = "on"
 	config.RuntimeParams["client_encoding"] = "UTF8"
 	config.RuntimeParams["jit"] = "off" // compiling takes longer than the queries

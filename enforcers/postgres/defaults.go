@@ -28,6 +28,9 @@ func (d Defaults) Addr() reconciler.Addr {
 	return reconciler.NewAddr(parts...)
 }
 
+// Excess implements [reconciler.Excess].
+func (d Defaults) Excess() bool { return true }
+
 // Needs are the roles, and the schema.
 func (d Defaults) Needs() []reconciler.Addr {
 	s := Schema{Database: d.Database, Name: d.Schema}
@@ -43,12 +46,15 @@ func (d Defaults) Needs() []reconciler.Addr {
 type liveDefault struct {
 	maker, schema, kind string // kind as ALTER DEFAULT PRIVILEGES names it
 	acl                 []privilege
+	powerful            bool
 }
 
-const defaultsSQL = `
+// powerful tells a maker that reaches rows of projects, and so makes tables
+// and views that do, of whom a global default opens what it makes to PUBLIC.
+const defaultsSQL = pathsCTE + `
 SELECT pg_get_userbyid(d.defaclrole), coalesce(n.nspname, ''),
        CASE d.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' WHEN 'f' THEN 'FUNCTIONS' WHEN 'T' THEN 'TYPES' WHEN 'n' THEN 'SCHEMAS' ELSE 'LARGE OBJECTS' END,
-       d.defaclacl::text[]
+       d.defaclacl::text[], d.defaclnamespace = 0 AND d.defaclobjtype IN ('r', 'S') AND d.defaclrole IN (TABLE power)
 FROM pg_default_acl d LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace
 ORDER BY 1, 2, 3`
 
@@ -56,7 +62,7 @@ func (s *state) queueDefaults(b *pgx.Batch) {
 	b.Queue(defaultsSQL).Query(func(rows pgx.Rows) error {
 		var d liveDefault
 		var acl []string
-		_, err := pgx.ForEachRow(rows, []any{&d.maker, &d.schema, &d.kind, &acl}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&d.maker, &d.schema, &d.kind, &acl, &d.powerful}, func() error {
 			found := d
 			var err error
 			found.acl, err = parseACL(acl, "")
@@ -86,10 +92,10 @@ func (s *state) newFunctions(maker string) string {
 }
 
 // managedDefault tells whose default privileges are not to be. PUBLIC's for
-// all schemas are others' business too.
+// all schemas are others' business too, unless a powerful role makes them.
 func (s *state) managedDefault(d liveDefault) func(string) bool {
 	if d.schema == "" {
-		return func(grantee string) bool { return s.marked(grantee) && grantee != d.maker }
+		return func(grantee string) bool { return s.reaching(grantee, d.maker) && (grantee != "" || d.powerful) }
 	}
 	return s.managed(s.schemas[d.schema], d.maker)
 }

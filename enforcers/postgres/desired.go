@@ -63,6 +63,7 @@ func (e *Enforcer) Notes(set specs.Set) []reconciler.Note {
 				add(t.Name, note)
 			}
 		}
+		notes = append(notes, functionNotes(p, set.Functions)...)
 	}
 	return notes
 }

@@ -31,9 +31,11 @@
 // sequences of serial columns (identity columns need no privilege).
 //
 // Functions, procedures and aggregates of a project's schema are executed by
-// admin and service, and by others where a function block says so: what
-// PUBLIC may do by default is taken away, now and (by the default privileges
-// of the schema's owner, which know no schemas) for what is made later. An
+// admin and service, and by others where a function block says so; those that
+// look past policies (SECURITY DEFINER of a superuser or a role with BYPASSRLS,
+// LEAKPROOF) only if one does. What PUBLIC may do by default is taken away, now
+// and (by the default privileges of the schema's owner, which know no schemas)
+// for what is made later. An
 // owner that is a superuser keeps its defaults, for they would hold for the
 // extensions that it makes; functions of extensions are left alone. Types are
 // usable by all, as PostgreSQL has it.
@@ -62,21 +64,36 @@
 //   - roles: attributes, settings, memberships either way with their options
 //     (but for that of the role that cordon connects as), privileges on
 //     databases, types, languages, large objects and what else there is.
+//
 //   - the authenticator, if one is declared: attributes and settings.
+//
 //   - what PUBLIC may do with the database and the schema public.
+//
 //   - privileges of marked roles on schemas, relations and columns, in
 //     whatever schema, by whatever grantor; of PUBLIC, in marked schemas.
 //     REVOKE has to be said as the grantor; what our roles granted on goes
 //     with it (CASCADE).
+//
 //   - default privileges of whoever, that would give a marked role something,
-//     or PUBLIC something in a marked schema.
+//     or PUBLIC something in a marked schema: there, or in all schemas by a role
+//     that reaches rows of projects.
+//
 //   - on tables in marked schemas: row level security itself, policies named
 //     cordon_…, and permissive policies of others that are for PUBLIC or a
 //     marked role, since each opens rows to them. Such a policy is narrowed to
 //     the roles that are not cordon's, or dropped if there are none.
 //     Restrictive ones only take away, and stay.
+//
 //   - schemas and relations that belong to a marked role, as an owner is above
 //     all that: they are given to the schema's owner, or to cordon's role.
+//
+//   - what lies elsewhere and leads to rows of projects past their policies
+//     (see [Exposure]): what PUBLIC and marked roles may do with it. Objects
+//     themselves are never changed, however they came to be.
+//
+// Ways that start at a project's own table (rules, triggers, parts and foreign
+// keys of another project's) are facts: see [specs.Unsafe]. The commands that
+// they make unsafe are desired for nobody.
 //
 // Privileges of other roles, their policies, comments on tables, and the
 // tables themselves are never touched. A role that has the right name and no

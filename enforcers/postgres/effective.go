@@ -17,6 +17,9 @@ type Effective struct {
 	Columns []string `json:"columns,omitempty"` // if not all of them
 	Rows    string   `json:"rows"`              // "all", "none", or the conditions, in the form of [Policy]
 	Why     []string `json:"why,omitempty"`
+	// Paths are other objects by which it may do so too, with rights that are
+	// not its own: rows as those rights have them.
+	Paths []string `json:"paths,omitempty"`
 }
 
 // actingRole is what of a role decides its access.
@@ -38,7 +41,7 @@ SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = $1 AND a.attnum > 
 func (e *Enforcer) Access(ctx context.Context, database, schema, table string, roles []string) ([]Effective, error) {
 	var out []Effective
 	err := e.reading(ctx, database, func(tx pgx.Tx) error {
-		s, err := readState(ctx, tx, database, scope{schemas: []string{schema}})
+		s, err := readState(ctx, tx, database, scope{whole: true})
 		if err != nil {
 			return err
 		}
@@ -62,7 +65,9 @@ func (e *Enforcer) Access(ctx context.Context, database, schema, table string, r
 		})
 		for _, a := range acting {
 			for _, command := range []string{"select", "insert", "update", "delete"} {
-				out = append(out, a.effective(s.schemas[schema], r, columns, command))
+				one := a.effective(s.schemas[schema], r, columns, command)
+				one.Paths = a.paths(s, r, command)
+				out = append(out, one)
 			}
 		}
 		return err

@@ -50,6 +50,18 @@ CREATE ROLE effect_in; CREATE ROLE effect_super SUPERUSER; GRANT USAGE ON SCHEMA
 			t.Errorf("%s: %s, want %s", key, rows[key], want)
 		}
 	}
+	w.exec(`GRANT USAGE ON SCHEMA public TO PUBLIC; CREATE VIEW public.effect_v AS SELECT * FROM effect.t; GRANT SELECT ON public.effect_v TO PUBLIC; GRANT DELETE ON public.effect_v TO bob;
+CREATE FUNCTION public.effect_f() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'; REVOKE EXECUTE ON FUNCTION public.effect_f FROM PUBLIC; GRANT EXECUTE ON FUNCTION public.effect_f TO effect_user`)
+	if list, err = w.enforcer(t).Access(t.Context(), "effect", "effect", "t", []string{"effect_anon", "effect_user", "bob", "effect_super"}); err != nil {
+		t.Fatal(err)
+	}
+	view, function := "by the view public.effect_v, with the rights of postgres", "perhaps by the function public.effect_f(), with the rights of postgres"
+	paths := map[string]string{"effect_anon select": view, "effect_user select": view + "; " + function, "effect_user insert": function, "effect_user update": function, "effect_user delete": function, "bob select": view, "bob delete": view}
+	for _, e := range list {
+		if got, want := strings.Join(e.Paths, "; "), paths[e.Role+" "+e.Command]; got != want {
+			t.Errorf("%s %s: paths %q, want %q", e.Role, e.Command, got, want)
+		}
+	}
 	if _, err := w.enforcer(t).Access(t.Context(), "effect", "effect", "gone", roles); err == nil {
 		t.Error("no error for a table that is not there")
 	}

@@ -33,17 +33,20 @@ func (f Function) Needs() []reconciler.Addr {
 	return needs
 }
 
-// executors is who may execute the functions of a name: admin and service, and
-// who is declared.
-func executors(p specs.Project, name string) []Grant {
-	roles := map[string][]string{p.Role(specs.RoleAdmin): {"execute"}, p.Role(specs.RoleService): {"execute"}}
-	for _, f := range p.Schema.Functions {
-		if f.Name == name && f.Anonymous {
-			roles[p.Role(specs.RoleAnon)] = []string{"execute"}
-		}
-		if f.Name == name && (f.Anonymous || f.Authenticated) {
-			roles[p.Role(specs.RoleUser)] = []string{"execute"}
-		}
+// executors is who may execute a function: admin and service, and who is
+// declared. One that runs past policies must be declared for anybody to.
+func executors(p specs.Project, f specs.Function) []Grant {
+	execute := []string{"execute"}
+	roles := map[string][]string{}
+	i := slices.IndexFunc(p.Schema.Functions, func(d specs.FunctionAccess) bool { return d.Name == f.Name })
+	if f.Past == "" || i >= 0 {
+		roles[p.Role(specs.RoleAdmin)], roles[p.Role(specs.RoleService)] = execute, execute
+	}
+	if i >= 0 && p.Schema.Functions[i].Anonymous {
+		roles[p.Role(specs.RoleAnon)] = execute
+	}
+	if i >= 0 && (p.Schema.Functions[i].Anonymous || p.Schema.Functions[i].Authenticated) {
+		roles[p.Role(specs.RoleUser)] = execute
 	}
 	return grants(roles)
 }
@@ -55,8 +58,23 @@ func functionsOf(p specs.Project, found []specs.Function) []reconciler.Resource 
 	var out []reconciler.Resource
 	for _, f := range found {
 		if f.Database == p.Schema.Database && f.Schema == p.SchemaName() {
-			out = append(out, Function{
-				Database: f.Database, Schema: f.Schema, Signature: signature(f.Name, f.Arguments), Grants: executors(p, f.Name),
+			function := Function{Database: f.Database, Schema: f.Schema, Signature: signature(f.Name, f.Arguments), Grants: executors(p, f)}
+			if len(function.Grants) > 0 {
+				out = append(out, function)
+			}
+		}
+	}
+	return out
+}
+
+// functionNotes tell of functions that nobody gets.
+func functionNotes(p specs.Project, found []specs.Function) []reconciler.Note {
+	var out []reconciler.Note
+	for _, f := range found {
+		if f.Database == p.Schema.Database && f.Schema == p.SchemaName() && len(executors(p, f)) == 0 {
+			out = append(out, reconciler.Note{
+				Addr: Function{Database: f.Database, Schema: f.Schema, Signature: signature(f.Name, f.Arguments)}.Addr(),
+				Text: fmt.Sprintf("nobody may execute it: it runs with the rights of %s, past policies; if it is meant to be used, say so by a function block", f.Past),
 			})
 		}
 	}
@@ -85,8 +103,9 @@ const functionsAll = `(p.proacl IS NOT NULL
 const functionsIn = `n.nspname = ANY ($1)`
 
 const surveyFunctionsSQL = `
-SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes)
-FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes),
+       CASE WHEN p.proleakproof OR p.prosecdef AND (o.rolsuper OR o.rolbypassrls) THEN o.rolname::text ELSE '' END
+FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles o ON o.oid = p.proowner
 WHERE n.nspname = ANY ($1) AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
 ORDER BY n.nspname COLLATE "C", p.proname COLLATE "C", oidvectortypes(p.proargtypes) COLLATE "C"`
 
@@ -97,7 +116,7 @@ func surveyFunctions(ctx context.Context, tx pgx.Tx, database string, schemas []
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (specs.Function, error) {
 		f := specs.Function{Database: database}
-		return f, row.Scan(&f.Schema, &f.Name, &f.Arguments)
+		return f, row.Scan(&f.Schema, &f.Name, &f.Arguments, &f.Past)
 	})
 }
 

@@ -67,7 +67,7 @@ func (s *state) infer(p *specs.Project, set specs.Set) []reconciler.Note {
 			p.Schema, notes = again.Schema, fewer
 		}
 	}
-	s.inferFunctions(p, managed)
+	s.inferFunctions(p, set.Functions, managed)
 	return notes
 }
 
@@ -89,7 +89,11 @@ func (s *state) inferTables(p *specs.Project, found []specs.Table, owner string,
 	return notes
 }
 
-func (s *state) inferFunctions(p *specs.Project, managed bool) {
+func (s *state) inferFunctions(p *specs.Project, found []specs.Function, managed bool) {
+	past := map[string]bool{}
+	for _, f := range found {
+		past[f.Schema+"."+signature(f.Name, f.Arguments)] = f.Past != ""
+	}
 	for _, f := range s.functions {
 		if f.schema != p.Name || !managed {
 			continue
@@ -97,7 +101,8 @@ func (s *state) inferFunctions(p *specs.Project, managed bool) {
 		live, _ := s.function(f)
 		anon, user := has(live.Grants, p.Role(specs.RoleAnon)), has(live.Grants, p.Role(specs.RoleUser))
 		known := slices.ContainsFunc(p.Schema.Functions, func(g specs.FunctionAccess) bool { return g.Name == f.name })
-		if (anon || user) && !known {
+		named := anon || user || past[f.schema+"."+signature(f.name, f.arguments)] && len(live.Grants) > 0
+		if named && !known {
 			p.Schema.Functions = append(p.Schema.Functions, specs.FunctionAccess{Name: f.name, Anonymous: anon, Authenticated: user && !anon})
 		}
 	}

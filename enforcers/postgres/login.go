@@ -157,7 +157,7 @@ func (s *state) login(r *liveRole) Login {
 		if c.here {
 			out.Settings = append(out.Settings, c.value)
 		} else {
-			out.Drift = append(out.Drift, "set everywhere "+c.value)
+			out.Drift = append(out.Drift, "set everywhere "+c.name())
 		}
 	}
 	slices.Sort(out.Settings)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -15,7 +16,18 @@ type stray struct {
 }
 
 // straysSQL looks where the server notes whose privileges are somewhere.
-const straysSQL = `
+func straysSQL(version int) string {
+	parameters := ""
+	if version >= parametersFrom {
+		parameters = `
+  UNION ALL SELECT 'PARAMETER ' || parname, 10, paracl FROM pg_parameter_acl WHERE ('pg_parameter_acl'::regclass, oid) IN (TABLE held)`
+	}
+	return straysHead + parameters + `) x
+WHERE acl IS NOT NULL
+ORDER BY 1`
+}
+
+const straysHead = `
 WITH held AS MATERIALIZED (
   SELECT d.classid, d.objid FROM pg_shdepend d
   WHERE d.deptype = 'a' AND d.refclassid = 'pg_authid'::regclass AND d.classid NOT IN ('pg_class'::regclass, 'pg_namespace'::regclass, 'pg_proc'::regclass, 'pg_default_acl'::regclass)
@@ -28,9 +40,13 @@ SELECT target, pg_get_userbyid(owner), acl::text[] FROM (
   UNION ALL SELECT 'LANGUAGE ' || quote_ident(lanname), lanowner, lanacl FROM pg_language WHERE ('pg_language'::regclass, oid) IN (TABLE held)
   UNION ALL SELECT 'FOREIGN DATA WRAPPER ' || quote_ident(fdwname), fdwowner, fdwacl FROM pg_foreign_data_wrapper WHERE ('pg_foreign_data_wrapper'::regclass, oid) IN (TABLE held)
   UNION ALL SELECT 'FOREIGN SERVER ' || quote_ident(srvname), srvowner, srvacl FROM pg_foreign_server WHERE ('pg_foreign_server'::regclass, oid) IN (TABLE held)
-  UNION ALL SELECT 'LARGE OBJECT ' || oid, lomowner, lomacl FROM pg_largeobject_metadata WHERE oid IN (SELECT objid FROM held WHERE classid = 'pg_largeobject'::regclass)) x
-WHERE acl IS NOT NULL
-ORDER BY 1`
+  UNION ALL SELECT 'LARGE OBJECT ' || oid, lomowner, lomacl FROM pg_largeobject_metadata WHERE oid IN (SELECT objid FROM held WHERE classid = 'pg_largeobject'::regclass)`
+
+// mappingsSQL is whom marked roles are on other servers.
+const mappingsSQL = `
+SELECT m.srvname::text, m.usename::text FROM pg_user_mappings m
+WHERE m.umuser IN (SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:postgres.role.%')
+ORDER BY 1, 2`
 
 // settingsSQL is what roles are set to, in this database or everywhere.
 const settingsSQL = `
@@ -39,7 +55,17 @@ FROM pg_db_role_setting d JOIN pg_roles r ON r.oid = d.setrole
 WHERE d.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))`
 
 func (s *state) queueStrays(b *pgx.Batch) {
-	b.Queue(straysSQL).Query(func(rows pgx.Rows) error {
+	b.Queue(mappingsSQL).Query(func(rows pgx.Rows) error {
+		var server, role string
+		_, err := pgx.ForEachRow(rows, []any{&server, &role}, func() error {
+			if r := s.roles[role]; r != nil {
+				r.mappings = append(r.mappings, server)
+			}
+			return nil
+		})
+		return err
+	})
+	b.Queue(straysSQL(s.version)).Query(func(rows pgx.Rows) error {
 		var x stray
 		var acl []string
 		_, err := pgx.ForEachRow(rows, []any{&x.target, &x.owner, &acl}, func() error {
@@ -76,6 +102,12 @@ func (s *state) queueStrays(b *pgx.Batch) {
 type setting struct {
 	here  bool
 	value string
+}
+
+// name is all that a plan shows of it: the value may be a secret.
+func (c setting) name() string {
+	name, _, _ := strings.Cut(c.value, "=")
+	return name
 }
 
 // strayDrift are the privileges of the role on what no resource is about.

@@ -32,6 +32,9 @@ func (e *Enforcer) Survey(ctx context.Context, set specs.Set) (specs.Set, error)
 			if err != nil {
 				return err
 			}
+			if err := surveyUnsafe(ctx, tx, set, found, d.Name, schemas[d.Name]); err != nil {
+				return err
+			}
 			set.Tables = append(set.Tables, found...)
 			functions, err := surveyFunctions(ctx, tx, d.Name, schemas[d.Name])
 			if err != nil {
@@ -116,10 +119,14 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 	for _, d := range e.options.Databases {
 		err := e.reading(ctx, d.Name, func(tx pgx.Tx) error {
 			s, err := readState(ctx, tx, d.Name, scope{whole: true})
-			if err == nil {
-				out = append(out, s.resources()...)
+			if err != nil {
+				return err
 			}
-			return err
+			out = append(out, s.resources()...)
+			for _, x := range s.exposures(d.Trusted) {
+				out = append(out, x)
+			}
+			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -206,7 +213,10 @@ func (s *state) drift(r *liveRole) []string {
 		}
 	}
 	for _, c := range r.settings {
-		out = append(out, "set "+c.value)
+		out = append(out, "set "+c.name())
+	}
+	for _, server := range r.mappings {
+		out = append(out, fmt.Sprintf("has a user mapping on server %q", server))
 	}
 	slices.Sort(out)
 	return out

@@ -26,6 +26,7 @@ type state struct {
 	guard                 liveGuard
 	live                  liveDatabase
 	strays                []stray
+	exposing              []exposing
 	version               int
 }
 
@@ -37,6 +38,7 @@ type liveRole struct {
 	memberOf   []membership
 	members    []membership
 	settings   []setting
+	mappings   []string // foreign servers that it is somebody on
 	inherit    bool
 }
 
@@ -93,6 +95,7 @@ func (r *relation) target() string {
 // schemas, and some roles. The marks of all roles that occur are included.
 type scope struct {
 	whole          bool
+	exposing       bool // also what exposes rows from outside; whole includes it
 	schemas, roles []string
 }
 
@@ -114,6 +117,9 @@ func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, 
 	b = new(pgx.Batch)
 	s.queueRoles(b, in)
 	s.queueStrays(b)
+	if in.whole || in.exposing {
+		s.queueExposing(b)
+	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}

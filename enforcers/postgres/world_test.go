@@ -27,6 +27,8 @@ type world struct {
 	t     testing.TB
 	url   string
 	block string // name of the database block
+
+	trusted []string // by the block
 }
 
 // block names must differ between worlds: roles are the cluster's.
@@ -55,13 +57,13 @@ func (w *world) clear() {
 	}
 }
 
-func (w *world) exec(sql string) { w.t.Helper(); pgtest.Exec(w.t, w.url, sql) }
+func (w *world) exec(sql string) { w.t.Helper(); pgtest.Exec(w.t, w.url, "SET ROLE NONE;"+sql) }
 
 func (w *world) enforcer(t testing.TB) *Enforcer { return w.enforcerAs(t, w.url, nil) }
 
 func (w *world) enforcerAs(t testing.TB, url string, tracer pgx.QueryTracer) *Enforcer {
 	e := New(Options{
-		Databases: []specs.Database{{Name: w.block}},
+		Databases: w.databases(),
 		URL:       func(context.Context, string) (string, error) { return url, nil },
 		tracer:    tracer,
 	})
@@ -69,10 +71,14 @@ func (w *world) enforcerAs(t testing.TB, url string, tracer pgx.QueryTracer) *En
 	return e
 }
 
+func (w *world) databases() []specs.Database {
+	return []specs.Database{{Name: w.block, Trusted: w.trusted}}
+}
+
 // set is the projects with the facts that are there now.
 func (w *world) set(projects ...specs.Project) specs.Set {
 	w.t.Helper()
-	set := specs.Set{Databases: []specs.Database{{Name: w.block}}, Projects: projects}
+	set := specs.Set{Databases: w.databases(), Projects: projects}
 	for i := range projects {
 		projects[i].Schema.Database = w.block
 	}

@@ -176,6 +176,7 @@ database "main" {
   connection    = secret.env
   authenticator = "web"
   public        = ["connect"]
+  trusted       = ["public.report", "public.login(text, integer)", "setting role"]
   settings      = { statement_timeout = "10s" }
 }
 

@@ -126,7 +126,10 @@ database "a" {
   connection = "postgres://u:p@h/d" # ERROR: A reference is required, written secret.NAME; this is a string.
 }
 
-database "b" { connection = secret.ok }
+database "b" {
+  connection = secret.ok
+  trusted    = ["report"] # ERROR: "report" is not the name of a view or function
+}
 
 gateway "a" {
   listen   = "localhost:1" # ERROR: "localhost:1" is not an address with a port; write it like "127.0.0.1:54321".
