@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,6 +192,22 @@ func (x Exposure) unmake(_ context.Context, _ pgx.Tx, s *state) ([]statement, er
 		}
 	}
 	return out, nil
+}
+
+// exposureOf is r, if it is one, also from a snapshot.
+func exposureOf(r reconciler.Resource) (Exposure, bool) {
+	switch r := r.(type) {
+	case Exposure:
+		return r, true
+	case reconciler.Recorded:
+		parts := r.Address.Parts()
+		if len(parts) != 4 || parts[0] != Name || parts[1] != "exposure" {
+			return Exposure{}, false
+		}
+		x := Exposure{Database: parts[2], Object: parts[3]}
+		return x, json.Unmarshal(r.Attributes, &x) == nil
+	}
+	return Exposure{}, false
 }
 
 // note says what the exposure is, and what becomes of it.

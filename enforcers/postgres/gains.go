@@ -20,7 +20,7 @@ func (e *Enforcer) ChangeNotes(changes []reconciler.Change) []reconciler.Note {
 		if c.Action() != reconciler.Update && strings.HasPrefix(string(c.Addr()), Name+".database.") {
 			continue // it is taken over, or given back with what PUBLIC had
 		}
-		if x, exposes := c.Before.(Exposure); exposes && c.After == nil {
+		if x, ok := exposureOf(c.Before); ok && c.After == nil {
 			out = append(out, reconciler.Note{Addr: c.Addr(), Text: x.note()})
 		}
 		before, after := accessOf(c.Before), accessOf(c.After)

@@ -3,7 +3,7 @@ package postgres
 // pathsCTE are the ways to the rows of projects that no privilege on their own
 // relations tells of: paths(base, home, rel, does) says that who may do "does"
 // with rel reaches base, which lies in the schema home, with rights that need
-// not be his. Schemas of projects are those that bear a mark.
+// not be his. Schemas of projects are those that bear a mark, or whose roles do.
 //
 // power are the roles that reach rows of projects by themselves: what runs
 // with their rights may do so too. A role that may create roles makes itself
@@ -18,7 +18,9 @@ package postgres
 // trigger's function is not asked who may execute it.
 const pathsCTE = `
 WITH RECURSIVE marked AS MATERIALIZED (
-  SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND objsubid = 0 AND description LIKE 'cordon:postgres.schema.%'),
+  SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND objsubid = 0 AND description LIKE 'cordon:postgres.schema.%'
+  UNION SELECT n.oid FROM pg_roles r JOIN pg_shdescription d ON d.classoid = 'pg_authid'::regclass AND d.objoid = r.oid JOIN pg_namespace n ON r.rolname = n.nspname || '_service'
+        WHERE d.description LIKE 'cordon:postgres.role.%' AND right(d.description, length(' in database ' || current_database())) = ' in database ' || current_database()),
 member(roleid, member) AS (
   SELECT roleid, member FROM pg_auth_members
   UNION ALL SELECT r.oid, d.datdba FROM pg_roles r, pg_database d WHERE r.rolname = 'pg_database_owner' AND d.datname = current_database()),
