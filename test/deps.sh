@@ -14,7 +14,7 @@ for pair in \
 	gcc=gcc make=make pkg-config=pkg-config \
 	runc=runc firejail=firejail qemu-system-x86_64=qemu-system-x86 \
 	rg=ripgrep node=nodejs npm=npm python3=python3 psql=postgresql pgbouncer=pgbouncer unshare=util-linux socat=socat \
-	ssh-keygen=openssh-client sshd=openssh-server gpg=gnupg chromium=chromium curl=curl jq=jq; do
+	ssh-keygen=openssh-client sshd=openssh-server gpg=gnupg systemd-analyze=systemd chromium=chromium curl=curl jq=jq; do
 	have "${pair%%=*}" || want "${pair#*=}"
 done
 [ -e /usr/include/seccomp.h ] || want libseccomp-dev

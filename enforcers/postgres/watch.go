@@ -12,7 +12,7 @@ import (
 const (
 	// sharedEvery is how often the catalogs are asked that no event trigger
 	// tells of, and lostAfter how long the answer may take.
-	sharedEvery = 500 * time.Millisecond
+	sharedEvery = 250 * time.Millisecond
 	lostAfter   = 10 * time.Second
 	// watchRest is how long nobody is woken again: anybody may NOTIFY.
 	watchRest = 250 * time.Millisecond
@@ -26,7 +26,7 @@ const (
 // The guard's event triggers tell of tables, functions, policies and grants as
 // their transaction commits. None fires for what all databases share: roles,
 // memberships, settings, the database itself, the event triggers. Of these
-// catalogs the number of rows and the sum of their xmin is asked for twice a
+// catalogs the number of rows and the sum of their xmin is asked for four times a
 // second. Where there is no guard, for want of a superuser, nothing tells of
 // the first kind.
 func (e *Enforcer) Watch(ctx context.Context, database string, wake func()) error {
