@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/rawsys"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -35,7 +36,7 @@ type identity struct {
 
 func identify(path string) identity {
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
+	if err := rawsys.Lstat(path, &st); err != nil {
 		return identity{}
 	}
 	return identity{st.Ino, st.Mtim}
@@ -88,7 +89,7 @@ func (l *Live) address(lease specs.Lease) (netip.Addr, error) {
 // lives tells whether the process that runs the session holds its lock.
 func (k *known) lives() bool {
 	for {
-		switch unix.Flock(k.lock, unix.LOCK_SH|unix.LOCK_NB) {
+		switch rawsys.Flock(k.lock, unix.LOCK_SH) {
 		case unix.EWOULDBLOCK:
 			return true
 		case unix.EINTR:

@@ -9,14 +9,15 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 // conn is one connection, used by one request at a time.
 type conn struct {
 	net.Conn
-	tcp    *net.TCPConn
+	tcp    *rawsys.Conn
 	in     *bufio.Reader
 	limit  *limited
 	key    string
@@ -47,11 +48,12 @@ func key(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Hos
 // take returns a connection: the kept one that was used last, or a new one.
 func (t *Transport) take(ctx context.Context, req *http.Request) (*conn, error) {
 	for {
+		// A peer that closed it, or said something unasked, shows in its socket.
 		c := t.kept(key(req))
 		if c == nil {
 			return t.dial(ctx, req)
 		}
-		if time.Since(c.since) < idleTimeout && c.open() {
+		if time.Since(c.since) < idleTimeout && c.tcp.Quiet() {
 			c.reused = true
 			return c, nil
 		}
@@ -99,22 +101,6 @@ func (t *Transport) CloseIdleConnections() {
 	t.idle = nil
 }
 
-// open tells whether a kept connection is still so: a peer that closed it, or
-// said something unasked, shows in its socket.
-func (c *conn) open() bool {
-	raw, err := c.tcp.SyscallConn()
-	if err != nil {
-		return false
-	}
-	quiet := false
-	err = raw.Read(func(fd uintptr) bool {
-		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		quiet = errors.Is(err, syscall.EAGAIN)
-		return true
-	})
-	return err == nil && quiet
-}
-
 func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -123,11 +109,16 @@ func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) 
 		addr = net.JoinHostPort(req.URL.Hostname(), map[string]string{"http": "80", "https": "443"}[req.URL.Scheme])
 	}
 	dialer := net.Dialer{KeepAlive: 30 * time.Second}
-	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	tcp, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw, tcp: raw.(*net.TCPConn), key: key(req)}
+	raw, err := rawsys.NewConn(tcp.(*net.TCPConn))
+	if err != nil {
+		_ = tcp.Close()
+		return nil, err
+	}
+	c := &conn{Conn: raw, tcp: raw, key: key(req)}
 	switch req.URL.Scheme {
 	case "http":
 	case "https":

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 // Listener accepts connections and checks what comes over them.
@@ -35,6 +37,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if !l.take(addr) {
 			_ = c.Close()
 			continue
+		}
+		if tcp, ok := c.(*net.TCPConn); ok {
+			if c, err = rawsys.NewConn(tcp); err != nil {
+				l.give(addr)
+				_ = tcp.Close()
+				continue
+			}
 		}
 		return &conn{Conn: c, remote: c.RemoteAddr().String(), release: sync.OnceFunc(func() { l.give(addr) })}, nil
 	}

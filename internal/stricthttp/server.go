@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 // Server is an HTTP/1.1 server for a handler that answers quickly, or streams
@@ -97,17 +99,12 @@ func (s *Server) ends() bool {
 }
 
 func (s *Server) take(c *conn) {
-	tcp, ok := c.Conn.(syscall.Conn)
+	tcp, ok := c.Conn.(*rawsys.Conn)
 	if !ok { // no hang-up would be seen
 		_ = c.Close()
 		return
 	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		_ = c.Close()
-		return
-	}
-	one := &serving{conn: c, raw: raw, server: s}
+	one := &serving{conn: c, tcp: tcp, server: s}
 	one.limit = &limited{in: c, left: -1}
 	one.in = bufio.NewReaderSize(one.limit, bufferSize)
 	s.mu.Lock()

@@ -10,8 +10,9 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 // state is what a connection does.
@@ -27,7 +28,7 @@ const (
 // serving is a connection that is served.
 type serving struct {
 	conn   *conn
-	raw    syscall.RawConn
+	tcp    *rawsys.Conn
 	limit  *limited
 	in     *bufio.Reader
 	server *Server
@@ -221,14 +222,7 @@ func (c *serving) look() bool {
 // came of a next request stays where it is, and ends the watch.
 func (c *serving) watchFor(through chan<- struct{}, gone context.CancelFunc) {
 	defer close(through)
-	var one [1]byte
-	n := 0
-	err := c.raw.Read(func(fd uintptr) bool {
-		var err error
-		n, _, err = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
-	})
-	if err != nil || n <= 0 {
+	if n, err := c.tcp.Await(); err != nil || n <= 0 {
 		gone()
 	}
 }

@@ -1,0 +1,133 @@
+package rawsys
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// Conn is a TCP connection.
+type Conn struct {
+	*net.TCPConn
+	raw     syscall.RawConn
+	in, out transfer
+	ahead   transfer // reads without taking
+	look    func(fd uintptr) bool
+}
+
+// transfer is the call at hand in one direction.
+type transfer struct {
+	mu   sync.Mutex // held by who reads or writes
+	p    []byte
+	n    int
+	err  syscall.Errno
+	step func(fd uintptr) (done bool)
+}
+
+// NewConn returns c with another way to read and write. Deadlines and Close
+// stay c's.
+func NewConn(c *net.TCPConn) (*Conn, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	one := &Conn{TCPConn: c, raw: raw}
+	// Made once, as each would be allocated.
+	one.in.step, one.out.step, one.ahead.step = one.in.read, one.out.write, one.ahead.peek
+	one.look = func(fd uintptr) bool { one.ahead.peek(fd); return true }
+	return one, nil
+}
+
+// call reads or writes p, and returns false when it would have to wait.
+func (t *transfer) call(trap, fd uintptr) (done bool) {
+	for {
+		n, _, e := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.p))), uintptr(len(t.p)))
+		switch e {
+		case 0:
+			t.n += int(n)
+			t.p = t.p[n:]
+			return true
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return false
+		default:
+			t.err = e
+			return true
+		}
+	}
+}
+
+func (t *transfer) read(fd uintptr) (done bool) { return t.call(syscall.SYS_READ, fd) }
+
+func (t *transfer) write(fd uintptr) (done bool) {
+	for len(t.p) > 0 && t.err == 0 {
+		if !t.call(syscall.SYS_WRITE, fd) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *transfer) peek(fd uintptr) (done bool) {
+	var one [1]byte
+	for t.err = syscall.EINTR; t.err == syscall.EINTR; {
+		var n uintptr
+		n, _, t.err = syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		t.n = int(n)
+	}
+	if t.err != 0 {
+		t.n = 0
+	}
+	return t.err != syscall.EAGAIN
+}
+
+// end returns what came of the call.
+func (t *transfer) end(name string, err error) (int, error) {
+	n := t.n
+	if err == nil && t.err != 0 {
+		err = os.NewSyscallError(name, t.err)
+	}
+	t.p, t.n, t.err = nil, 0, 0
+	return n, err
+}
+
+// Read is [net.Conn]'s.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	c.in.p = p
+	n, err := c.in.end("read", c.raw.Read(c.in.step))
+	if n == 0 && err == nil && len(p) > 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Write is [net.Conn]'s.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.out.p = p
+	return c.out.end("write", c.raw.Write(c.out.step))
+}
+
+// Quiet tells whether a Read would have to wait: nothing came, and the peer did
+// not hang up.
+func (c *Conn) Quiet() bool {
+	c.ahead.mu.Lock()
+	defer c.ahead.mu.Unlock()
+	_, err := c.ahead.end("recvfrom", c.raw.Read(c.look))
+	return errors.Is(err, syscall.EAGAIN)
+}
+
+// Await waits until a Read would not have to, and returns 1 for bytes that are
+// there and 0 at the end, or an error. A deadline for reading ends it.
+func (c *Conn) Await() (int, error) {
+	c.ahead.mu.Lock()
+	defer c.ahead.mu.Unlock()
+	return c.ahead.end("recvfrom", c.raw.Read(c.ahead.step))
+}
