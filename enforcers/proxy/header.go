@@ -40,9 +40,6 @@ func requestHeader(in http.Header) http.Header {
 			out[name] = values
 		}
 	}
-	if out["User-Agent"] == nil {
-		out["User-Agent"] = []string{""} // or net/http names itself
-	}
 	out["Accept-Encoding"] = []string{"identity"} // usage is read on the way back
 	return out
 }

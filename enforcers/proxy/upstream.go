@@ -27,9 +27,13 @@ type upstream struct {
 	secret func(name string) (string, error)
 	forget func(name string)
 	oauth  *oauth // of vertex with a credential
+	inject []injection
 
 	failed atomic.Int64 // when it last did, in nanoseconds since 1970
 }
+
+// injection is a header with a credential.
+type injection struct{ header, secret string }
 
 func newUpstream(u specs.Upstream, o Options) (*upstream, error) {
 	base, err := url.Parse(u.URL)
@@ -49,6 +53,9 @@ func newUpstream(u specs.Upstream, o Options) (*upstream, error) {
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	base.RawPath = strings.TrimSuffix(base.RawPath, "/")
 	up := &upstream{Upstream: u, base: base, secret: o.Secret, forget: o.Forget}
+	for _, name := range slices.Sorted(maps.Keys(u.Inject)) {
+		up.inject = append(up.inject, injection{http.CanonicalHeaderKey(name), u.Inject[name]})
+	}
 	if up.forget == nil {
 		up.forget = func(string) {}
 	}
@@ -83,25 +90,25 @@ func (u *upstream) request(ctx context.Context, in *http.Request, path string, b
 		// A kept connection that the upstream closed meanwhile is no failure.
 		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	}
-	secrets, err := u.inject(out, b)
+	secrets, err := u.authorize(out, b)
 	return out, secrets, err
 }
 
-// inject puts the credential in. Its errors name the secret's place, never its value.
-func (u *upstream) inject(out *http.Request, b *body) (secrets []string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(u.Inject)) {
-		value, err := u.secret(u.Inject[name])
+// authorize puts the credential in. Its errors name the secret's place, never its value.
+func (u *upstream) authorize(out *http.Request, b *body) (secrets []string, err error) {
+	for _, i := range u.inject {
+		value, err := u.secret(i.secret)
 		if err != nil {
 			return nil, err
 		}
 		if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }) {
-			return nil, fmt.Errorf("secret.%s: can't be the value of a header", u.Inject[name])
+			return nil, fmt.Errorf("secret.%s: can't be the value of a header", i.secret)
 		}
 		secrets = append(secrets, value)
-		if strings.EqualFold(name, "authorization") && !strings.Contains(value, " ") {
+		if i.header == "Authorization" && !strings.Contains(value, " ") {
 			value = "Bearer " + value
 		}
-		out.Header[http.CanonicalHeaderKey(name)] = []string{value}
+		out.Header[i.header] = []string{value}
 	}
 	if u.Credential == "" {
 		return secrets, nil

@@ -4,7 +4,7 @@
 // which takes longer than all else that a proxy does to a small request, the
 // more so where processors are few or busy.
 //
-// It parses and writes with net/http. It follows no redirects, keeps no
+// It parses with net/http. It follows no redirects, keeps no
 // cookies, knows no proxies, does not decompress, and repeats a request only
 // where a kept connection turns out to have been closed.
 package leanhttp
@@ -33,7 +33,8 @@ const (
 
 // Transport is an http.RoundTripper. The zero Transport is ready to use and
 // trusts the certificates that the host does. A request's body must be whole
-// in memory or on disk: nothing is read of an answer before it is sent.
+// in memory or on disk, and of a known length: nothing is read of an answer
+// before it is sent.
 type Transport struct {
 	TLS *tls.Config // nil is the default; ServerName is set for each host
 
@@ -82,29 +83,16 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// whole hides that it is a bufio.Writer, of which net/http would send the head
-// on its own, before it looks at a body of a type that it does not know.
-type whole struct{ *bufio.Writer }
-
-// ReadFrom takes a body that can write itself in as few writes as it does.
-func (w whole) ReadFrom(r io.Reader) (int64, error) {
-	if l, ok := r.(*io.LimitedReader); ok { // net/http bounds it, and compares the length afterwards
-		if body, ok := l.R.(io.WriterTo); ok {
-			return body.WriteTo(w.Writer)
-		}
-	}
-	return w.Writer.ReadFrom(r)
-}
-
 // send writes the request, through a buffer that the connection does not keep:
 // its answer may take hours.
 func (t *Transport) send(c *conn, req *http.Request) error {
+	defer closeBody(req)
 	out, ok := t.writers.Get().(*bufio.Writer)
 	if !ok {
 		out = bufio.NewWriterSize(nil, bufferSize)
 	}
 	out.Reset(c.Conn)
-	err := req.Write(whole{out})
+	err := write(out, req)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -117,6 +105,10 @@ func (t *Transport) send(c *conn, req *http.Request) error {
 func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(req.Context(), func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	sent := t.send(c, req)
+	if errors.Is(sent, errRequest) { // and no answer will come
+		stop()
+		return nil, sent
+	}
 	// Where it could not be sent there may be an answer that says why.
 	c.limit.left = headerBytes
 	resp, err := http.ReadResponse(c.in, req)

@@ -327,3 +327,55 @@ func TestReady(t *testing.T) {
 		_ = l.Close()
 	}
 }
+
+// What can't be told apart from another request is not sent.
+func TestRefusesToSend(t *testing.T) {
+	server, _ := counted(t, echo)
+	for name, change := range map[string]func(*http.Request){
+		"two lines in a value":      func(r *http.Request) { r.Header.Set("X-A", "a\r\nX-Api-Key: b") },
+		"a name with a colon":       func(r *http.Request) { r.Header["X-A: b\r\nX-C"] = []string{"d"} },
+		"a method of two words":     func(r *http.Request) { r.Method = "GET /x HTTP/1.1\r\nX-A: b\r\n\r\nPOST" },
+		"no method":                 func(r *http.Request) { r.Method = "" },
+		"a query of two lines":      func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nX-A: b" },
+		"a host of two lines":       func(r *http.Request) { r.Host = "a\r\nb: c" },
+		"a body of no known length": func(r *http.Request) { r.ContentLength = -1 },
+		"a body that is shorter":    func(r *http.Request) { r.ContentLength = 6 },
+		"a body that is longer":     func(r *http.Request) { r.ContentLength = 4 },
+	} {
+		req := post(t, t.Context(), server.URL, "hello")
+		change(req)
+		req.GetBody = nil
+		if resp, err := (&Transport{}).RoundTrip(req); err == nil {
+			t.Errorf("%s: %s", name, resp.Status)
+		}
+	}
+}
+
+// Each part of a request arrives as it is.
+func TestSends(t *testing.T) {
+	var got *http.Request
+	server, _ := counted(t, func(w http.ResponseWriter, r *http.Request) { got = r; echo(w, r) })
+	tr := &Transport{}
+	req := post(t, t.Context(), server.URL+"/a%2Fb?c=d&e", strings.Repeat("x", 100_000))
+	req.Host = "model.example"
+	req.Header["X-A"] = []string{"1", "2"}
+	req.Header["Content-Length"], req.Header["Host"] = []string{"1"}, []string{"other"}
+	if body := send(t, tr, req); body != "POST 1 "+strings.Repeat("x", 100_000) {
+		t.Errorf("%.100s", body)
+	}
+	if got.RequestURI != "/a%2Fb?c=d&e" || got.Host != "model.example" || got.ContentLength != 100_000 || len(got.Header["X-A"]) != 2 || got.Header["User-Agent"] != nil {
+		t.Errorf("%+v", got)
+	}
+	for _, tt := range []struct {
+		method string
+		want   string // Content-Length
+	}{{http.MethodGet, ""}, {http.MethodPost, "0"}} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body := send(t, tr, req); body != tt.method+"  " || got.Header.Get("Content-Length") != tt.want {
+			t.Errorf("%s: %q, length %q", tt.method, body, got.Header.Get("Content-Length"))
+		}
+	}
+}
