@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -110,7 +109,7 @@ func (a *app) proxy(ctx context.Context, networks []specs.Network, o proxy.Optio
 	if err != nil {
 		return nil, err
 	}
-	o.Sessions, o.Log, o.Audit = live, a.log(), slog.New(slog.NewJSONHandler(a.stdout, nil))
+	o.Sessions, o.Log, o.Audit = live, a.log(), a.stdout
 	server, err := proxy.New(o)
 	if err != nil {
 		return nil, err

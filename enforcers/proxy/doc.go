@@ -39,6 +39,7 @@
 // 300,000 tokens at most, which a very long one exceeds) and max_tokens for
 // output. A stream that is dropped before its count is charged by what came
 // through and how long it took, at most what was reserved. A killed cordon
-// forgets at most the last second. Long-context and priority surcharges are
+// forgets at most the last second, and what it audited in the last 10 ms.
+// Long-context and priority surcharges are
 // not in the price table.
 package proxy

@@ -54,7 +54,5 @@ func TestGitNeedsALivingToken(t *testing.T) {
 		r.sessions.m[addr] = before
 		r.sessions.mu.Unlock()
 	}
-	if !strings.Contains(r.audit.String(), `"status":200`) {
-		t.Error("not in the audit")
-	}
+	eventually(t, "it is in the audit", func() bool { return strings.Contains(r.audit.String(), `"status":200`) })
 }

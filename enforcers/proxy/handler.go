@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,7 +17,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	addr := remote(r)
 	x := &exchange{start: time.Now(), addr: addr.String(), method: shown(r.Method, ""), path: shown(r.URL.Path, s.spec.TokenPrefix())}
 	s.metrics.active.Inc()
-	defer s.done(r.Context(), x) // also when the answer is cut off by a panic
+	defer s.done(x) // also when the answer is cut off by a panic
 	if bad := s.answer(w, r, x); bad != nil {
 		x.status, x.reason = bad.status, bad.reason
 		if bad.status < http.StatusInternalServerError && bad.status != http.StatusTooManyRequests {
@@ -34,13 +33,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) done(ctx context.Context, x *exchange) {
+func (s *Server) done(x *exchange) {
 	s.metrics.active.Dec()
 	s.metrics.requests.WithLabelValues(strconv.Itoa(x.status)).Inc()
 	if x.reason != "" {
 		s.metrics.refused.WithLabelValues(x.reason).Inc()
 	}
-	x.log(ctx, s.audit, s.spec.Name)
+	x.log(s)
 }
 
 // answer admits the request and forwards it. A refusal means that nothing was

@@ -78,7 +78,7 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 		Sessions: r.sessions,
 		Secret:   func(string) (string, error) { return realKey, nil },
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Audit:    slog.New(slog.NewJSONHandler(r.audit, nil)),
+		Audit:    r.audit,
 	}
 	if change != nil {
 		change(&o)

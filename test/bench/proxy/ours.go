@@ -76,7 +76,7 @@ func serveOurs(args []string) error {
 	defer audit.Close()
 	server, err := proxy.New(proxy.Options{
 		Proxy: spec, Sessions: live, Secret: secret.NewCache([]specs.Secret{{Name: "anthropic", File: key}}).Read,
-		Log: log, Audit: slog.New(slog.NewJSONHandler(audit, nil)), State: dir, Metrics: prometheus.NewRegistry(),
+		Log: log, Audit: audit, State: dir, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		return err
