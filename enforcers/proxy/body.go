@@ -55,13 +55,12 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*bod
 // cheaper than a timer for each.
 type reads struct {
 	mu   sync.Mutex
-	last int64
-	open map[int64]*read
+	open map[*read]struct{}
 }
 
 type read struct {
 	since time.Time
-	conn  *http.ResponseController
+	conn  http.ResponseWriter
 	late  bool
 }
 
@@ -69,16 +68,15 @@ type read struct {
 func (r *reads) begin(w http.ResponseWriter) (done func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last++
-	id, one := r.last, &read{since: time.Now(), conn: http.NewResponseController(w)}
+	one := &read{since: time.Now(), conn: w}
 	if r.open == nil {
-		r.open = map[int64]*read{}
+		r.open = map[*read]struct{}{}
 	}
-	r.open[id] = one
+	r.open[one] = struct{}{}
 	return func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.open, id)
+		delete(r.open, one)
 		return !one.late
 	}
 }
@@ -87,10 +85,10 @@ func (r *reads) begin(w http.ResponseWriter) (done func() bool) {
 func (r *reads) end(before time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range r.open {
+	for one := range r.open {
 		if one.since.Before(before) {
 			one.late = true
-			_ = one.conn.SetReadDeadline(time.Unix(1, 0))
+			_ = http.NewResponseController(one.conn).SetReadDeadline(time.Unix(1, 0))
 		}
 	}
 }

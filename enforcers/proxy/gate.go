@@ -23,11 +23,17 @@ type gates struct {
 	memory atomic.Int64 // of bodies held now, in bytes
 
 	mu   sync.Mutex
-	open map[string]*gate
+	open map[gateKey]*gate
+}
+
+// gateKey tells sessions apart, as Session.key does.
+type gateKey struct {
+	id      string
+	started int64
 }
 
 func newGates(limit *specs.ProxyLimit) *gates {
-	g := &gates{open: map[string]*gate{}}
+	g := &gates{open: map[gateKey]*gate{}}
 	if limit != nil {
 		g.limit = *limit
 	}
@@ -39,7 +45,7 @@ func newGates(limit *specs.ProxyLimit) *gates {
 
 // of returns the session's gate, which goes when the session does.
 func (g *gates) of(s Session) *gate {
-	key := s.key()
+	key := gateKey{s.Lease.ID, s.Lease.Started.Unix()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if have := g.open[key]; have != nil {

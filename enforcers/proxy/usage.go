@@ -2,10 +2,13 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"mime"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/strictjson"
 )
 
 // usage is how many tokens an answer took, as the upstream counts them.
@@ -19,30 +22,87 @@ type usage struct {
 
 func (u usage) input() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.CacheWriteLong }
 
-// counts are the fields of the usage objects of the APIs.
+// counts are what the usage objects of the APIs tell.
 type counts struct {
-	InputTokens              int64 `json:"input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
-	CacheCreation            struct {
-		Long int64 `json:"ephemeral_1h_input_tokens"`
-	} `json:"cache_creation"`
+	input, output         int64
+	cacheRead, cacheWrite int64
+	cacheWriteLong        int64 // part of cacheWrite
+	prompt, completion    int64 // Chat Completions; cached ones are part of it
+}
 
-	PromptTokens     int64 `json:"prompt_tokens"` // Chat Completions; cached ones are part of it
-	CompletionTokens int64 `json:"completion_tokens"`
+// field is where a count of the name is kept, nil for names of no count.
+func (c *counts) field(name string) *int64 {
+	switch name {
+	case "input_tokens":
+		return &c.input
+	case "output_tokens":
+		return &c.output
+	case "cache_read_input_tokens":
+		return &c.cacheRead
+	case "cache_creation_input_tokens":
+		return &c.cacheWrite
+	case "prompt_tokens":
+		return &c.prompt
+	case "completion_tokens":
+		return &c.completion
+	}
+	return nil
 }
 
 // said is a part of an answer, as far as it tells what was used.
 type said struct {
-	Type    string  `json:"type"`
-	Usage   *counts `json:"usage"`
-	Message struct {
-		Usage *counts `json:"usage"`
-	} `json:"message"` // of message_start
-	Response struct {
-		Usage *counts `json:"usage"`
-	} `json:"response"` // of response.completed
+	kind  string // its "type"
+	usage bool   // there is one at the top
+	at    [3]counts
+}
+
+// Where a usage object may be.
+const (
+	atTop      = iota
+	atMessage  // of message_start
+	atResponse // of response.completed
+)
+
+// listen reads JSON. It returns false where that is none, or a count is none.
+func listen(text []byte) (s said, ok bool) {
+	err := strictjson.Walk(text, func(path strictjson.Path, v strictjson.Value) error { return s.visit(path, v) })
+	return s, err == nil
+}
+
+var errNoCount = errors.New("not a count")
+
+func (s *said) visit(path strictjson.Path, v strictjson.Value) error {
+	at := atTop
+	switch {
+	case path.Is("type"):
+		s.kind = v.Text()
+		return nil
+	case path.Is("usage"):
+		s.usage = v.Kind == strictjson.Object
+		return nil
+	case path.Begins("usage"):
+	case path.Begins("message", "usage"):
+		at, path = atMessage, path[1:]
+	case path.Begins("response", "usage"):
+		at, path = atResponse, path[1:]
+	default:
+		return nil
+	}
+	var count *int64
+	switch {
+	case len(path) == 2:
+		count = s.at[at].field(string(path[1]))
+	case path.Is("usage", "cache_creation", "ephemeral_1h_input_tokens"):
+		count = &s.at[at].cacheWriteLong
+	}
+	if count == nil || v.Kind == strictjson.Null {
+		return nil
+	}
+	var err error
+	if *count, err = strconv.ParseInt(string(v.Raw), 10, 64); err != nil {
+		return errNoCount
+	}
+	return nil
 }
 
 // meter reads usage from a copy of an answer. Counts are cumulative, so the
@@ -100,37 +160,35 @@ func (m *meter) event(data []byte) {
 		m.passed += max(1, int64(len(data))-frame)
 		return
 	}
-	var s said
-	if json.Unmarshal(data, &s) != nil {
+	s, ok := listen(data)
+	if !ok {
 		return
 	}
-	m.add(s.Message.Usage)
-	m.add(s.Usage)
-	m.add(s.Response.Usage)
-	final := s.Type == "message_delta" || s.Type == "response.completed" || s.Usage != nil && s.Usage.PromptTokens > 0
+	for _, c := range s.at {
+		m.add(c)
+	}
+	final := s.kind == "message_delta" || s.kind == "response.completed" || s.at[atTop].prompt > 0
 	m.complete = m.complete || final
 }
 
-func (m *meter) add(c *counts) {
-	if c == nil {
-		return
-	}
-	long := min(c.CacheCreation.Long, c.CacheCreationInputTokens)
-	m.used.Input = max(m.used.Input, c.InputTokens, c.PromptTokens)
-	m.used.CacheRead = max(m.used.CacheRead, c.CacheReadInputTokens)
-	m.used.CacheWrite = max(m.used.CacheWrite, c.CacheCreationInputTokens-long)
+func (m *meter) add(c counts) {
+	long := min(c.cacheWriteLong, c.cacheWrite)
+	m.used.Input = max(m.used.Input, c.input, c.prompt)
+	m.used.CacheRead = max(m.used.CacheRead, c.cacheRead)
+	m.used.CacheWrite = max(m.used.CacheWrite, c.cacheWrite-long)
 	m.used.CacheWriteLong = max(m.used.CacheWriteLong, long)
-	m.used.Output = max(m.used.Output, c.OutputTokens, c.CompletionTokens)
+	m.used.Output = max(m.used.Output, c.output, c.completion)
 	m.counted = m.counted || m.used.input() > 0
 }
 
 func (m *meter) document(d *document) {
-	var s said
-	if d.over || json.Unmarshal(d.text, &s) != nil || s.Usage == nil {
+	if d.over {
 		return
 	}
-	m.add(s.Usage)
-	m.complete = true
+	if s, ok := listen(d.text); ok && s.usage {
+		m.add(s.at[atTop])
+		m.complete = true
+	}
 }
 
 // fastest is how many tokens a second a model says at most. Of a stream that

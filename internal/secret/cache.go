@@ -6,15 +6,22 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/aicodesit/cordon/specs"
 )
 
 // defaultTTL is for how long what a command or a Vault said is used again.
 const defaultTTL = 5 * time.Minute
 
+// lookAgain is for how long a file that did not change a moment ago is taken not
+// to have changed since: looking takes longer than most of what a proxy does
+// to a request.
+const lookAgain = 10 * time.Millisecond
+
 // Cache is a Reader that asks commands and Vaults again only after the
-// secret's TTL, and reads files again when they changed, which it sees at each
-// Read. Variables and credentials are read each time. Its methods may be
+// secret's TTL, and reads files again when they changed, which it sees within
+// 10 ms. Variables and credentials are read each time. Its methods may be
 // called at the same time.
 type Cache struct {
 	reader Reader
@@ -27,8 +34,8 @@ type Cache struct {
 type entry struct {
 	mu    sync.Mutex // held while it is fetched: one fetch at a time, and others' secrets don't wait
 	value string
-	until time.Time   // of a command and a Vault
-	file  os.FileInfo // what the value was read from
+	until time.Time // it need not be looked at before
+	file  identity  // what the value was read from
 }
 
 // NewCache returns an empty Cache of secrets.
@@ -45,11 +52,11 @@ func (c *Cache) Read(name string) (string, error) {
 	e := c.entry(name)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.File != "" {
-		return c.file(s, e)
-	}
 	if c.now().Before(e.until) {
 		return e.value, nil
+	}
+	if s.File != "" {
+		return c.file(s, e)
 	}
 	value, err := c.reader.Read(name)
 	if err != nil {
@@ -63,18 +70,34 @@ func (c *Cache) Read(name string) (string, error) {
 	return value, nil
 }
 
+// identity tells the states of a file apart. The zero identity is of none.
+type identity struct {
+	dev, inode uint64
+	mtime      unix.Timespec
+	size       int64
+}
+
+func identify(path string) (identity, error) {
+	var st unix.Stat_t // os.Stat's would have to be allocated
+	if err := unix.Stat(path, &st); err != nil {
+		return identity{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return identity{uint64(st.Dev), st.Ino, st.Mtim, st.Size}, nil
+}
+
 // file reads a file that changed. One that changed within the last moments is
 // read anyway: its next change may bear the same time.
 func (c *Cache) file(s *specs.Secret, e *entry) (string, error) {
-	now, err := os.Stat(s.File)
+	now, err := identify(s.File)
 	if err != nil {
 		return "", fmt.Errorf("secret.%s: %w", s.Name, err)
 	}
-	settled := c.now().Sub(now.ModTime()) > time.Second
-	if settled && e.file != nil && os.SameFile(e.file, now) && e.file.ModTime().Equal(now.ModTime()) && e.file.Size() == now.Size() {
+	settled := c.now().Sub(time.Unix(now.mtime.Unix())) > time.Second
+	if settled && e.file == now {
+		e.until = c.now().Add(lookAgain)
 		return e.value, nil
 	}
-	e.file = nil
+	e.file = identity{}
 	value, err := c.reader.Read(s.Name)
 	if err != nil {
 		return "", err

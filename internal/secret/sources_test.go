@@ -146,8 +146,11 @@ func TestCacheOfFiles(t *testing.T) {
 		}
 	}
 	c := NewCache([]specs.Secret{{Name: "key", File: path}})
+	begin, later := time.Now(), time.Duration(0)
+	c.now = func() time.Time { return begin.Add(later) }
 	want := func(value string) {
 		t.Helper()
+		later += lookAgain
 		if v, err := c.Read("key"); v != value || err != nil {
 			t.Errorf("got %q, %v, want %q", v, err, value)
 		}

@@ -58,13 +58,17 @@ func (w *response) begin(ends bool) {
 		line = time.Now().UTC().AppendFormat(line, http.TimeFormat)
 		line = append(line, "\r\n"...)
 	}
-	_, err := w.out.Write(line)
-	if err == nil {
-		err = w.header.Write(w.out)
+	for name, values := range w.header {
+		for _, v := range values {
+			if !token(name) || strings.ContainsAny(v, "\r\n") { // would be another header, or a body
+				w.c.server.Log.Error("a header of an answer is left out: it is malformed", "name", name)
+				continue
+			}
+			line = append(append(line, name...), ": "...)
+			line = append(append(line, v...), "\r\n"...)
+		}
 	}
-	if err == nil {
-		_, err = w.out.WriteString("\r\n")
-	}
+	_, err := w.out.Write(append(line, "\r\n"...))
 	w.failed = err != nil
 }
 

@@ -73,7 +73,7 @@ func is(element []byte, name string) bool {
 // first. The path and the value are valid during the call only. An error of
 // visit ends the walk and is returned as it is.
 func Walk(text []byte, visit func(Path, Value) error) error {
-	w := walker{text: text, visit: visit}
+	w := walker{text: text, visit: visit, path: make(Path, 0, 16), names: make([][]byte, 0, 2*fewNames)}
 	w.space()
 	if err := w.value(); err != nil {
 		return err
@@ -89,6 +89,7 @@ type walker struct {
 	text  []byte
 	at    int
 	path  Path
+	names [][]byte // of the objects at hand, few of each
 	visit func(Path, Value) error
 }
 
@@ -192,7 +193,7 @@ func (w *walker) object() error {
 	if err := w.enter(); err != nil {
 		return err
 	}
-	var names names
+	names := names{walker: w, from: len(w.names)}
 	for first := true; ; first = false {
 		if first && w.peek() == '}' {
 			break
@@ -211,7 +212,7 @@ func (w *walker) object() error {
 		w.space()
 	}
 	w.at++
-	w.path = w.path[:len(w.path)-1]
+	w.path, w.names = w.path[:len(w.path)-1], w.names[:names.from]
 	return nil
 }
 
@@ -254,8 +255,9 @@ func unquote(raw []byte) []byte {
 
 // names is the set of an object's names. Few are compared one by one.
 type names struct {
-	few  [][]byte
-	many map[string]struct{}
+	walker *walker
+	from   int // of the walker's names, those from here on
+	many   map[string]struct{}
 }
 
 const fewNames = 16
@@ -268,15 +270,16 @@ func (n *names) add(name []byte) bool {
 		n.many[string(name)] = struct{}{}
 		return true
 	}
-	for _, have := range n.few {
+	few := n.walker.names[n.from:]
+	for _, have := range few {
 		if bytes.Equal(have, name) {
 			return false
 		}
 	}
-	n.few = append(n.few, name)
-	if len(n.few) > fewNames {
+	n.walker.names = append(n.walker.names, name)
+	if len(few) == fewNames {
 		n.many = make(map[string]struct{}, 2*fewNames)
-		for _, have := range n.few {
+		for _, have := range n.walker.names[n.from:] {
 			n.many[string(have)] = struct{}{}
 		}
 	}
