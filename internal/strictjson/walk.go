@@ -73,7 +73,7 @@ func is(element []byte, name string) bool {
 // first. The path and the value are valid during the call only. An error of
 // visit ends the walk and is returned as it is.
 func Walk(text []byte, visit func(Path, Value) error) error {
-	w := walker{text: text, visit: visit, path: make(Path, 0, 16), names: make([][]byte, 0, 2*fewNames)}
+	w := walker{text: text, visit: visit, path: make(Path, 0, 8), names: make([][]byte, 0, fewNames)}
 	w.space()
 	if err := w.value(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 // Command proxy measures the LLM proxy against nginx as a reverse proxy, both
-// in front of the same upstream on this machine, in one run. Measurements
-// alternate, so that what else the machine does hits both.
+// in front of the same upstream on this machine, in one run. Short measurements
+// alternate, and ratios are of those next to each other, so that what else the
+// machine does hits both.
 //
 //	go run ./test/bench/proxy [-rounds 15]
 //
@@ -93,80 +94,103 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// latencies does n requests at each peer, round by round, and returns the p50 of each.
-func (s *stage) latencies(rounds, n int, body string, one func(*client, string) (time.Duration, error)) (map[string]time.Duration, error) {
-	all := map[string][]time.Duration{}
+// each calls one for every peer, round by round, each time beginning with
+// another: what else the machine does, and what the peer before left behind,
+// hits all alike. The first round warms up and does not count.
+func (s *stage) each(rounds int, one func(*peer) error) error {
 	for round := range rounds + 1 {
-		for _, p := range s.peers {
-			c, err := dial(p)
-			if err != nil {
-				return nil, err
+		for i := range s.peers {
+			p := s.peers[(i+round)%len(s.peers)]
+			if err := one(p); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
 			}
-			for range n {
-				d, err := one(c, body)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", p.name, err)
-				}
-				if round > 0 { // the first warms up
-					all[p.name] = append(all[p.name], d)
-				}
-			}
-			c.close()
 		}
 	}
-	p50 := map[string]time.Duration{}
-	for name, d := range all {
-		p50[name] = median(d)
+	return nil
+}
+
+// series is what was measured of each peer, by round.
+type series map[string][]time.Duration
+
+// p50 is the median of the rounds.
+func (s series) p50(name string) time.Duration { return median(slices.Clone(s[name][1:])) }
+
+// ratio is the median of the rounds' ratios: rounds of a busy machine and of a
+// quiet one don't mix.
+func (s series) ratio(of func(direct, nginx, cordon float64) float64) float64 {
+	var all []float64
+	for i := 1; i < len(s["cordon"]); i++ {
+		all = append(all, of(float64(s["direct"][i]), float64(s["nginx"][i]), float64(s["cordon"][i])))
 	}
-	return p50, nil
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func added(direct, nginx, cordon float64) float64 { return (cordon - direct) / (nginx - direct) }
+
+func whole(_, nginx, cordon float64) float64 { return cordon / nginx }
+
+// latencies does n requests a round at each peer, and returns the rounds' p50.
+func (s *stage) latencies(rounds, n int, body string, one func(*client, string) (time.Duration, error)) (series, error) {
+	all := series{}
+	return all, s.each(rounds, func(p *peer) error {
+		c, err := dial(p)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		took := make([]time.Duration, n)
+		for i := range took {
+			if took[i], err = one(c, body); err != nil {
+				return err
+			}
+		}
+		all[p.name] = append(all[p.name], median(took))
+		return nil
+	})
 }
 
 func latency(s *stage, rounds int) (bool, error) {
-	p50, err := s.latencies(rounds, 200, small, (*client).request)
+	small, err := s.latencies(4*rounds, 50, small, (*client).request)
 	if err != nil {
 		return false, err
 	}
-	nginx, ours := p50["nginx"]-p50["direct"], p50["cordon"]-p50["direct"]
-	ratio := float64(ours) / float64(nginx)
+	ours, ratio := small.p50("cordon")-small.p50("direct"), small.ratio(added)
 	ok := ratio <= 2 && ours < 500*time.Microsecond
-	say(ok, "added latency", "%.2f× nginx's (p50: upstream %v, nginx +%v, cordon +%v)", ratio, us(p50["direct"]), us(nginx), us(ours))
-	p50, err = s.latencies(rounds, 50, typical, (*client).request)
+	say(ok, "added latency", "%.2f× nginx's (p50: upstream %v, nginx +%v, cordon +%v)", ratio, us(small.p50("direct")), us(small.p50("nginx")-small.p50("direct")), us(ours))
+	large, err := s.latencies(rounds, 50, typical, (*client).request)
 	if err != nil {
 		return false, err
 	}
-	nginx, ours = p50["nginx"]-p50["direct"], p50["cordon"]-p50["direct"]
-	say(true, "of 80 kB", "%.2f× nginx's (p50: upstream %v, nginx +%v, cordon +%v)", float64(ours)/float64(nginx), us(p50["direct"]), us(nginx), us(ours))
+	say(true, "of 80 kB", "%.2f× nginx's (p50: upstream %v, nginx +%v, cordon +%v)", large.ratio(added), us(large.p50("direct")), us(large.p50("nginx")-large.p50("direct")), us(large.p50("cordon")-large.p50("direct")))
 	return ok, nil
 }
 
 func us(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
 
 func firstEvent(s *stage, rounds int) (bool, error) {
-	p50, err := s.latencies(rounds, 50, streaming, (*client).first)
+	first, err := s.latencies(4*rounds, 30, streaming, (*client).first)
 	if err != nil {
 		return false, err
 	}
 	// What differs by less than a fifth of a millisecond no reader of a model's words can see.
-	ok := p50["cordon"]-p50["nginx"] < 200*time.Microsecond
-	return say(ok, "first event", "%.2f× nginx's (p50: upstream %v, nginx %v, cordon %v)", float64(p50["cordon"])/float64(p50["nginx"]), us(p50["direct"]), us(p50["nginx"]), us(p50["cordon"])), nil
+	ok := first.p50("cordon")-first.p50("nginx") < 200*time.Microsecond
+	return say(ok, "first event", "%.2f× nginx's (p50: upstream %v, nginx %v, cordon %v)", first.ratio(whole), us(first.p50("direct")), us(first.p50("nginx")), us(first.p50("cordon"))), nil
 }
 
 func throughput(s *stage, rounds int) (bool, error) {
-	rates := map[string][]time.Duration{} // time for a request, so that the median is of the same kind
-	cpu := map[string][]time.Duration{}
-	for range max(rounds/3, 3) {
-		for _, p := range s.peers {
-			per, used, err := p.flood(32, time.Second)
-			if err != nil {
-				return false, fmt.Errorf("%s: %w", p.name, err)
-			}
-			rates[p.name], cpu[p.name] = append(rates[p.name], per), append(cpu[p.name], used)
-		}
+	per, cpu := series{}, series{} // of a request
+	err := s.each(2*rounds, func(p *peer) error {
+		took, used, err := p.flood(32, 200*time.Millisecond)
+		per[p.name], cpu[p.name] = append(per[p.name], took), append(cpu[p.name], used)
+		return err
+	})
+	if err != nil {
+		return false, err
 	}
-	rate := func(name string) float64 { return float64(time.Second) / float64(median(rates[name])) }
-	ratio := rate("cordon") / rate("nginx")
-	nginx, ours := median(cpu["nginx"]), median(cpu["cordon"])
-	say(true, "processor time", "%.2f× nginx's (of a request: nginx %v, cordon %v)", float64(ours)/float64(nginx), us(nginx), us(ours))
+	rate := func(name string) float64 { return float64(time.Second) / float64(per.p50(name)) }
+	ratio := 1 / per.ratio(whole)
+	say(true, "processor time", "%.2f× nginx's (of a request: nginx %v, cordon %v)", cpu.ratio(whole), us(cpu.p50("nginx")), us(cpu.p50("cordon")))
 	return say(ratio >= 0.6, "throughput", "%.2f× nginx's (requests a second: upstream %.0f, nginx %.0f, cordon %.0f)", ratio, rate("direct"), rate("nginx"), rate("cordon")), nil
 }
 

@@ -189,18 +189,20 @@ func (p *peer) cpu() (time.Duration, error) {
 	}
 	var sum time.Duration
 	for _, pid := range pids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 		if err != nil {
 			return 0, err
 		}
-		_, rest, _ := strings.Cut(string(b), ") ")
-		fields := strings.Fields(rest)
-		for _, ticks := range fields[11:13] { // utime and stime, see proc(5): hundredths of a second
-			n, err := strconv.ParseInt(ticks, 10, 64)
+		for _, task := range tasks {
+			b, err := os.ReadFile(task)
 			if err != nil {
 				return 0, err
 			}
-			sum += time.Duration(n) * time.Second / 100
+			var ns int64 // on a processor
+			if _, err := fmt.Sscan(string(b), &ns); err != nil {
+				return 0, err
+			}
+			sum += time.Duration(ns)
 		}
 	}
 	return sum, nil
