@@ -46,7 +46,8 @@ type rig struct {
 	token    string // of the session at 127.0.0.1
 	end      context.CancelFunc
 	audit    *lockedBuffer
-	stop     func() // of the proxy, and waits
+	stop     func()     // of the proxy, and waits
+	inTurn   sync.Mutex // tells the race detector of the order that sockets make, which internal/rawsys hides from it
 }
 
 type lockedBuffer struct {
@@ -82,6 +83,19 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	}
 	if change != nil {
 		change(&o)
+	}
+	secret, forget := o.Secret, o.Forget
+	o.Secret = func(name string) (string, error) {
+		r.inTurn.Lock()
+		defer r.inTurn.Unlock()
+		return secret(name)
+	}
+	o.Forget = func(name string) {
+		r.inTurn.Lock()
+		defer r.inTurn.Unlock()
+		if forget != nil {
+			forget(name)
+		}
 	}
 	server, err := New(o)
 	if err != nil {
@@ -154,8 +168,17 @@ func (r *rig) do(req *http.Request) (int, string) {
 	return r.doFrom("127.0.0.1", req)
 }
 
+// turn orders what the test did before what the proxy asks of it from now on,
+// and the other way round.
+func (r *rig) turn() {
+	r.inTurn.Lock()
+	defer r.inTurn.Unlock()
+}
+
 func (r *rig) doFrom(addr string, req *http.Request) (int, string) {
 	r.t.Helper()
+	r.turn()
+	defer r.turn()
 	resp, err := r.from(addr).Do(req)
 	if err != nil {
 		r.t.Fatal(err)

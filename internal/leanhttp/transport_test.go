@@ -353,8 +353,8 @@ func TestRefusesToSend(t *testing.T) {
 
 // Each part of a request arrives as it is.
 func TestSends(t *testing.T) {
-	var got *http.Request
-	server, _ := counted(t, func(w http.ResponseWriter, r *http.Request) { got = r; echo(w, r) })
+	came := make(chan *http.Request, 1)
+	server, _ := counted(t, func(w http.ResponseWriter, r *http.Request) { came <- r; echo(w, r) })
 	tr := &Transport{}
 	req := post(t, t.Context(), server.URL+"/a%2Fb?c=d&e", strings.Repeat("x", 100_000))
 	req.Host = "model.example"
@@ -363,7 +363,7 @@ func TestSends(t *testing.T) {
 	if body := send(t, tr, req); body != "POST 1 "+strings.Repeat("x", 100_000) {
 		t.Errorf("%.100s", body)
 	}
-	if got.RequestURI != "/a%2Fb?c=d&e" || got.Host != "model.example" || got.ContentLength != 100_000 || len(got.Header["X-A"]) != 2 || got.Header["User-Agent"] != nil {
+	if got := <-came; got.RequestURI != "/a%2Fb?c=d&e" || got.Host != "model.example" || got.ContentLength != 100_000 || len(got.Header["X-A"]) != 2 || got.Header["User-Agent"] != nil {
 		t.Errorf("%+v", got)
 	}
 	for _, tt := range []struct {
@@ -374,7 +374,8 @@ func TestSends(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body := send(t, tr, req); body != tt.method+"  " || got.Header.Get("Content-Length") != tt.want {
+		body, got := send(t, tr, req), <-came
+		if body != tt.method+"  " || got.Header.Get("Content-Length") != tt.want {
 			t.Errorf("%s: %q, length %q", tt.method, body, got.Header.Get("Content-Length"))
 		}
 	}
