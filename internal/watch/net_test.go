@@ -1,6 +1,9 @@
 package watch
 
 import (
+	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
@@ -86,4 +89,17 @@ func TestSets(t *testing.T) {
 		{"destroyed", network, doing(t, `ipset destroy cordon-n`)},
 		{"others'", "", doing(t, `ipset add others 10.0.0.1`)},
 	})
+}
+
+// Where rules are not those of nf_tables, nobody is told that they are watched.
+func TestFirewallOfTheLegacyKind(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(dir+"/xtables-legacy-multi", nil, 0o755), os.Symlink("xtables-legacy-multi", dir+"/iptables-save")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	err := Firewall{}.Run(t.Context(), func(...string) { t.Error("it watches") })
+	if !errors.Is(err, errLegacy) || !strings.HasPrefix(err.Error(), "firewall: ") {
+		t.Error(err)
+	}
 }
