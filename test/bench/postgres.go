@@ -5,11 +5,11 @@ import (
 	"os/exec"
 )
 
-// postgres measures plans of many projects in a database, and an apply from
-// nothing against psql sending the same statements ("x-of-psql"). The server
-// is one of the tests' own.
+// postgres measures an apply from nothing of 50 projects with five tables each
+// against psql sending the same statements ("x-of-psql"), three times in turn.
+// The server is one of the tests' own. Plans are measured by projects.
 func (b *bench) postgres() error {
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "Plan|FromNothing", "-benchtime", "3x", "./enforcers/postgres")
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "FromNothing", "-benchtime", "3x", "./enforcers/postgres")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }
