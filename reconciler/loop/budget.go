@@ -9,7 +9,7 @@ import (
 )
 
 // weighTimeout bounds how long a revision waits for parts that don't answer.
-const weighTimeout = 10 * time.Second
+const weighTimeout = 5 * time.Second
 
 // Weigh plans t, changing nothing, and returns an error when it would remove
 // more than the budget. What t removes afterwards was allowed then. Parts that
