@@ -90,7 +90,8 @@ func (k linux) saved(family string, state ruleState) (string, bool) {
 }
 
 // keep writes the text down for who starts a session next. A failure costs
-// that one a few milliseconds, so it is nothing to tell.
+// that one a few milliseconds, so it is nothing to tell. One at a time does it:
+// then what a killed process leaves half written is known by its name.
 func (k linux) keep(family string, state ruleState, text string) {
 	b, err := json.Marshal(kept{state, text})
 	if err != nil {
@@ -99,5 +100,13 @@ func (k linux) keep(family string, state ruleState, text string) {
 	if _, err := os.Lstat(string(k.dir)); err != nil {
 		return // nothing of cordon's is here
 	}
-	_ = atomicfile.Write(k.dir.Rules(family), b, 0o600)
+	path := k.dir.Rules(family)
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return
+	}
+	defer lock.Close() //nolint:errcheck // nothing was written
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		_ = atomicfile.Replace(path+".new", path, b, 0o600)
+	}
 }

@@ -197,7 +197,8 @@ func (k linux) remember() error {
 	if _, err := k.dir.Make(); err != nil {
 		return err
 	}
-	return atomicfile.Write(k.dir.Forwarding(), []byte(now+"\n"), 0o600)
+	// Changes are made by one at a time: what a killed one leaves is overwritten.
+	return atomicfile.Replace(k.dir.Forwarding()+".new", k.dir.Forwarding(), []byte(now+"\n"), 0o600)
 }
 
 func readTrimmed(path string) (string, error) {
