@@ -94,6 +94,33 @@ func TestReference(t *testing.T) {
 	golden(t, "testdata/aicodesit.json", append(b, '\n'))
 }
 
+// A daemon hands what it loaded to other processes as JSON.
+func TestSetTravels(t *testing.T) {
+	full, err := os.ReadFile("testdata/full.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, _ := hcl.Load("../examples/aicodesit", hcl.Options{})
+	for _, set := range []specs.Set{example, mustLoad(t, hcl.Options{}, "full.hcl", string(full))} {
+		b, err := json.Marshal(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var there specs.Set
+		if err := json.Unmarshal(b, &there); err != nil {
+			t.Fatal(err)
+		}
+		if len(there.Sandboxes) == 0 || there.Digest() != set.Digest() {
+			t.Error("what arrives is not what was sent")
+		}
+		for _, s := range set.Sandboxes {
+			if there.SandboxDigest(s.Name) != set.SandboxDigest(s.Name) {
+				t.Errorf("sandbox %q is another there", s.Name)
+			}
+		}
+	}
+}
+
 func TestNotEnforced(t *testing.T) {
 	set, _ := hcl.Load("../examples/aicodesit", hcl.Options{})
 	got := fmt.Sprint(set.NotEnforced())

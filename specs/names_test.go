@@ -86,7 +86,7 @@ func TestNotEnforced(t *testing.T) {
 		Networks:  []specs.Network{{Name: "dev", Publish: true}, {Name: "n"}},
 		Sandboxes: []specs.Sandbox{{Name: "a", Agent: &specs.Agent{}}, {Name: "b"}},
 		Gateways:  []specs.Gateway{{Name: "data"}},
-		Projects:  []specs.Project{{Name: "p", Git: &specs.Git{}, DevServer: &specs.DevServer{}, Preview: &specs.Preview{}, Schema: &specs.Schema{}}},
+		Projects:  []specs.Project{{Name: "p", Operators: []string{"user:x"}, Git: &specs.Git{}, DevServer: &specs.DevServer{}, Preview: &specs.Preview{}, Schema: &specs.Schema{}}},
 	}
 	got := s.NotEnforced()
 	for _, want := range []string{"project.p.dev_server", "project.p.preview"} {
@@ -94,7 +94,7 @@ func TestNotEnforced(t *testing.T) {
 			t.Errorf("%s is not among %v", want, got)
 		}
 	}
-	if slices.Contains(got, "network.n.publish") || slices.Contains(got, "proxy.llm") || slices.Contains(got, "sandbox.a.agent") || slices.Contains(got, "project.p.schema") || slices.Contains(got, "project.p.git") {
+	if slices.Contains(got, "network.n.publish") || slices.Contains(got, "proxy.llm") || slices.Contains(got, "sandbox.a.agent") || slices.Contains(got, "project.p.schema") || slices.Contains(got, "project.p.operators") || slices.Contains(got, "project.p.git") {
 		t.Error(got)
 	}
 	if len(specs.Set{}.NotEnforced()) != 0 {

@@ -14,9 +14,6 @@ func (s Set) NotEnforced() []string {
 		}
 	}
 	for _, p := range s.Projects {
-		if len(p.Operators) > 0 {
-			out = append(out, "project."+p.Name+".operators")
-		}
 		if p.DevServer != nil {
 			out = append(out, "project."+p.Name+".dev_server")
 		}

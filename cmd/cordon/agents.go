@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
 	"github.com/aicodesit/cordon/enforcers/proxy"
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/enforcers/transcript"
@@ -40,16 +41,10 @@ func (a *app) tokenAge(id string) string {
 	return t.Age(time.Now()).Round(time.Second).String()
 }
 
-// tokenStatus is a session's status with the age of its token.
-type tokenStatus struct {
-	session.Status
-	Token string `json:"token"`
-}
-
-func (a *app) withTokens(list []session.Status) []tokenStatus {
-	out := make([]tokenStatus, 0, len(list))
+func (a *app) withTokens(list []session.Status) []broker.Session {
+	out := make([]broker.Session, 0, len(list))
 	for _, s := range list {
-		out = append(out, tokenStatus{s, a.tokenAge(s.ID)})
+		out = append(out, broker.Session{Status: s, Token: a.tokenAge(s.ID)})
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/viper"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/daemon"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/notify"
 	"github.com/aicodesit/cordon/internal/source"
@@ -93,11 +95,16 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	socket, err := broker.Listen(d.app.run())
+	if err != nil {
+		return err
+	}
+	requests := d.requests()
 	d.loop.Emit(loop.Event{Kind: loop.DaemonStarted, Text: "cordon " + version})
 	defer d.loop.Emit(loop.Event{Kind: loop.DaemonStopped})
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	var failed error
+	var failed [2]error
 	var all sync.WaitGroup
 	all.Go(func() { _ = d.loop.Run(ctx) }) // ends with ctx alone
 	all.Go(func() { d.proxies.services.Run(ctx) })
@@ -107,11 +114,12 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	all.Go(func() { _ = d.follower.Run(ctx, func() { d.ready(ctx) }) })
 	all.Go(func() { d.reload(ctx) })
 	all.Go(func() { d.notifier.Run(ctx) })
+	all.Go(func() { failed[0] = requests.Serve(ctx, socket); end() })
 	if serve != nil {
-		all.Go(func() { failed = serve(ctx); end() })
+		all.Go(func() { failed[1] = serve(ctx); end() })
 	}
 	all.Wait()
-	return failed
+	return errors.Join(failed[:]...)
 }
 
 // prepare makes what run runs. Nothing is changed yet.

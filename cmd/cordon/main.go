@@ -23,12 +23,30 @@ func main() {
 	unix.Umask(0o022)
 	// A closed terminal or pipe ends an apply as an interrupt does: after the
 	// change in hand.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	ctx, stop := interrupts()
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
 	code := a.main(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
+
+// interrupts returns a context that a signal ends, as an [interruptedError].
+func interrupts() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	go func() {
+		if sig, ok := (<-c).(unix.Signal); ok {
+			cancel(interruptedError{sig})
+		}
+	}()
+	return ctx, func() { signal.Stop(c) }
+}
+
+// interruptedError is the signal that ended a command.
+type interruptedError struct{ signal unix.Signal }
+
+func (e interruptedError) Error() string { return "ended by " + unix.SignalName(e.signal) }
 
 // app is one invocation.
 type app struct {
@@ -76,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		validateCommand(a), fmtCommand(a),
 		planCommand(a), accessCommand(a), importCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
-		runCommand(a), psCommand(a), stopCommand(a),
+		runCommand(a), runnerCommand(a), psCommand(a), stopCommand(a),
 		eventsCommand(a),
 		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
 		daemonCommand(a), installCommand(a),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"strings"
 	"text/tabwriter"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
 	"github.com/aicodesit/cordon/enforcers/seccomp"
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/hcl"
@@ -28,6 +30,10 @@ or the one given.
 What the session needs is brought to what the files declare before its
 command begins: its root, filter, cgroup, slot and the firewall around it.
 
+Who is not root asks the daemon of the run directory, which starts the session
+for operators of its project. Root needs no daemon; where there are no files,
+the session is as the daemon's say.
+
 The exit code is the command's own; 128+N when signal N ended it; 127 when it
 is not found, 126 when it can't be executed; 125 for all that cordon itself
 could not do.`,
@@ -36,22 +42,10 @@ could not do.`,
 			if len(args) > 1 && cmd.ArgsLenAtDash() != 1 {
 				return a.failed(fmt.Errorf("put -- before the command: cordon run %s -- %s", args[0], strings.Join(args[1:], " ")))
 			}
-			if err := needRoot("starting a session"); err != nil {
-				return a.failed(err)
+			code, err := a.start(cmd.Context(), session.Request{Sandbox: args[0], Project: project, Command: args[1:]})
+			if code != 0 && errors.As(err, new(exitError)) {
+				return exitError{code} // it was shown
 			}
-			hurry()
-			set, err := a.load()
-			if err != nil {
-				return exitError{session.Failed}
-			}
-			runner := a.runner(set, args[0])
-			events := a.recorder()
-			runner.Told = events.session()
-			// Signals are the session's to deal with.
-			code, err := runner.Run(context.WithoutCancel(cmd.Context()), session.Request{
-				Sandbox: args[0], Project: project, Command: args[1:],
-			})
-			events.close(cmd.Context())
 			if err != nil {
 				fmt.Fprintf(a.stderr, "cordon: %v\n", err)
 			}
@@ -83,6 +77,41 @@ func (a *app) failed(err error) error {
 	return exitError{session.Failed}
 }
 
+// start runs a session to its end, by the daemon for who is not root. The code
+// counts with an error too.
+func (a *app) start(ctx context.Context, q session.Request) (code int, err error) {
+	if os.Geteuid() == 0 {
+		code, err = a.startHere(ctx, q)
+	} else {
+		c := broker.Client{Socket: a.run().Socket(), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Environ: a.environ}
+		code, err = c.Run(ctx, q)
+		err = orNeedRoot(err, "starting a session")
+	}
+	var early interruptedError
+	if errors.As(err, &early) { // before the session listened
+		code = 128 + int(early.signal)
+	}
+	return code, err
+}
+
+func (a *app) startHere(ctx context.Context, q session.Request) (code int, err error) {
+	hurry()
+	set, asked, err := a.enforced(ctx)
+	if err != nil {
+		return session.Failed, err
+	}
+	r := a.runner(set, q.Sandbox)
+	if asked {
+		r.Reload = a.askSet
+	}
+	r.Admit = func(context.Context) error { return context.Cause(ctx) }
+	events := a.recorder()
+	defer events.close(ctx)
+	r.Told = events.session()
+	// Signals are the session's to deal with.
+	return r.Run(context.WithoutCancel(ctx), q)
+}
+
 func (a *app) runner(set specs.Set, sandbox string) *session.Runner {
 	h := a.host(set)
 	if s := specs.Find(set.Sandboxes, sandbox); s != nil {
@@ -110,16 +139,12 @@ func psCommand(a *app) *cobra.Command {
 		Short: "List the sessions that run",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			set, err := a.load()
-			if err != nil {
-				return err
-			}
-			list, err := a.sessions().List(cmd.Context(), set)
+			list, err := a.listSessions(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return writeJSON(a.stdout, map[string]any{"format_version": "1.0", "sessions": a.withTokens(list)})
+				return writeJSON(a.stdout, map[string]any{"format_version": "1.0", "sessions": list})
 			}
 			return a.showSessions(list)
 		},
@@ -128,11 +153,26 @@ func psCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// listSessions are all that run; for who is not root, those of projects that
+// the user is an operator of.
+func (a *app) listSessions(ctx context.Context) ([]broker.Session, error) {
+	if os.Geteuid() != 0 {
+		list, err := broker.Sessions(ctx, a.run().Socket())
+		return list, orNeedRoot(err, "listing sessions")
+	}
+	set, _, err := a.enforced(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.sessions().List(ctx, set)
+	return a.withTokens(list), err
+}
+
 func (a *app) sessions() *session.Enforcer {
 	return session.New(session.Options{RunDir: a.run(), Log: a.log()})
 }
 
-func (a *app) showSessions(list []session.Status) error {
+func (a *app) showSessions(list []broker.Session) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tPROJECT\tSANDBOX\tUSER\tADDRESS\tPID\tAGE\tTOKEN\tSTATE")
 	for _, s := range list {
@@ -141,7 +181,7 @@ func (a *app) showSessions(list []session.Status) error {
 			state = "stale"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, dash(s.Project), s.Sandbox, s.User, dash(s.Address), s.PID,
-			time.Since(s.Started).Round(time.Second), a.tokenAge(s.ID), state)
+			time.Since(s.Started).Round(time.Second), s.Token, state)
 	}
 	return w.Flush()
 }
@@ -164,15 +204,16 @@ stop_signal and grace period, unless told otherwise; then all its processes
 are killed.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if err := needRoot("stopping a session"); err != nil {
-				return err
-			}
 			if cmd.Flags().Changed("grace") {
 				order.Grace = &grace
 			}
+			stop := a.sessions().Stop
+			if os.Geteuid() != 0 {
+				stop = a.askStop
+			}
 			var failed error
 			for _, id := range ids {
-				failed = errors.Join(failed, a.sessions().Stop(cmd.Context(), id, order))
+				failed = errors.Join(failed, stop(cmd.Context(), id, order))
 			}
 			return failed
 		},

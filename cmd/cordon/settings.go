@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -109,7 +112,9 @@ func readSettings(cmd *cobra.Command) (*viper.Viper, error) {
 	v.AutomaticEnv()
 	v.SetConfigFile(settingsFile(v))
 	err := v.ReadInConfig()
-	if err != nil && (v.GetString("settings") != "" || !missing(err)) {
+	// Users who are not root need none: the daemon has its own.
+	hidden := errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0
+	if err != nil && (v.GetString("settings") != "" || !missing(err) && !hidden) {
 		return nil, fmt.Errorf("settings: %w", err)
 	}
 	return v, nil

@@ -356,3 +356,22 @@ func TestReadPartOfOtherAddresses(t *testing.T) {
 		}
 	}
 }
+
+func TestBelow(t *testing.T) {
+	for text, want := range map[string]bool{
+		"0::/cordon/0123abcd\n":                            true,
+		"4:memory:/cordon/0123abcd\n0::/\n":                true,
+		"0::/user.slice\n3:pids:/cordon/0123abcd/deeper\n": true,
+		"0::/../../cordon/0123abcd\n":                      true, // seen from a cgroup namespace
+		"0::/system.slice/cordon.service\n":                false,
+		"0::/cordon\n":                                     false,
+		"0::/cordon/else\n":                                false,
+		"0::/cordon-2/0123abcd\n":                          false,
+		"0::/my/cordon.0123abcd\n":                         false,
+		"":                                                 false,
+	} {
+		if got := below(text, "cordon"); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

@@ -165,3 +165,30 @@ func (e *Enforcer) session(id string) ([]hierarchy, error) {
 	}
 	return hs, nil
 }
+
+// Inside tells whether a process is in a group below parent, in any hierarchy:
+// whether it belongs to a session.
+func Inside(parent string, pid int) (bool, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return false, err
+	}
+	return below(string(text), parent), nil
+}
+
+// below tells whether a /proc/PID/cgroup has a path with a session's group. The
+// paths may begin above parent, as this process's cgroup namespace shows them.
+func below(text, parent string) bool {
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		_, rest, ok := strings.Cut(parts[2]+"/", "/"+parent+"/")
+		id, _, _ := strings.Cut(rest, "/")
+		if ok && specs.ValidSessionID(id) {
+			return true
+		}
+	}
+	return false
+}

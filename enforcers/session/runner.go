@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
@@ -26,7 +27,12 @@ type Runner struct {
 	Log        *slog.Logger
 
 	Stdin, Stdout, Stderr *os.File
-	Environ               []string // the caller's
+	Environ               []string        // the caller's
+	Caller                terminal.Caller // nil: this process
+	Messages              io.Writer       // what the caller is told; nil: Stderr
+
+	// Admit waits until the session may be started, or ctx ends. nil: at once.
+	Admit func(ctx context.Context) error
 
 	StateDir string // of kept homes
 	Tokens   Tokens // nil: agents get none
@@ -70,9 +76,9 @@ type Request struct {
 //
 // All descriptors of this process from 3 up become close-on-exec.
 func (r *Runner) Run(ctx context.Context, q Request) (code int, err error) {
-	s := &running{Runner: r, q: q, signals: listen()}
+	s := &running{Runner: r, q: q, signals: listen(r.caller())}
 	defer s.signals.close()
-	s.relay, err = terminal.New(r.Stdin, r.Stdout, r.Stderr)
+	s.relay, err = terminal.New(r.caller(), r.Stdin, r.Stdout, r.Stderr)
 	if err != nil {
 		return Failed, err
 	}
@@ -92,7 +98,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (code int, err error) {
 		}
 		s.again = true
 		s.relay.Close()
-		if s.relay, err = terminal.New(r.Stdin, r.Stdout, r.Stderr); err != nil {
+		if s.relay, err = terminal.New(r.caller(), r.Stdin, r.Stdout, r.Stderr); err != nil {
 			code = Failed
 			break
 		}
@@ -104,6 +110,13 @@ func (r *Runner) Run(ctx context.Context, q Request) (code int, err error) {
 	}
 	s.finish(ctx)
 	return code, err
+}
+
+func (r *Runner) caller() terminal.Caller {
+	if r.Caller == nil {
+		return terminal.Self{}
+	}
+	return r.Caller
 }
 
 // whatRan is the lease, or what it would have been.
@@ -151,7 +164,7 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	defer p.close()
 	s.set = set
 	starting, stop := s.signals.interrupts(ctx)
-	proc, err := s.start(starting, p, stop)
+	proc, err := s.admitted(starting, p, stop)
 	stop()
 	if why := context.Cause(starting); err != nil && why != nil && !errors.Is(err, why) {
 		err = errors.Join(why, err)
@@ -178,6 +191,16 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	s.relay.Close()
 	s.killGroup(context.WithoutCancel(ctx))
 	return code, err
+}
+
+// admitted is start, once the session may.
+func (s *running) admitted(ctx context.Context, p *plan, begin func()) (*bwrap.Process, error) {
+	if s.Admit != nil && !s.again {
+		if err := s.Admit(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.start(ctx, p, begin)
 }
 
 // killGroup ends what the command left behind, and says if memory was short.
@@ -209,5 +232,9 @@ func (s *running) log() *slog.Logger {
 
 // say tells the person who runs the session.
 func (s *running) say(format string, args ...any) {
-	fmt.Fprintf(s.Stderr, "cordon: "+format+"\n", args...)
+	var to io.Writer = s.Stderr
+	if s.Messages != nil {
+		to = s.Messages
+	}
+	fmt.Fprintf(to, "cordon: "+format+"\n", args...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/bwrap"
+	"github.com/aicodesit/cordon/internal/terminal"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -35,16 +35,17 @@ func (e *stoppedError) Error() string {
 	return "ended by " + unix.SignalName(e.signal) + " before it began"
 }
 
-// signals are those that this process gets while it runs a session.
-type signals struct{ got chan os.Signal }
-
-func listen() *signals {
-	s := &signals{got: make(chan os.Signal, 16)}
-	signal.Notify(s.got, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
-	return s
+// signals are those that the caller gets while it has a session.
+type signals struct {
+	got   chan os.Signal
+	close func()
 }
 
-func (s *signals) close() { signal.Stop(s.got) }
+func listen(c terminal.Caller) *signals {
+	s := &signals{got: make(chan os.Signal, 16)}
+	s.close = c.Notify(s.got, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	return s
+}
 
 // interrupts returns a context that ends when this process is asked to end,
 // until stop is called, once or more often.

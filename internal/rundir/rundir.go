@@ -73,6 +73,9 @@ func (d Dir) Session(id string) string { return filepath.Join(string(d), "sessio
 // Rules is the text of a family's firewall rules as last read.
 func (d Dir) Rules(family string) string { return filepath.Join(string(d), "rules."+family) }
 
+// Socket is where the daemon answers.
+func (d Dir) Socket() string { return filepath.Join(string(d), "daemon.sock") }
+
 // Make makes the run directory and a directory below it, for root alone to
 // write. It refuses one that someone else could write to.
 func (d Dir) Make(below ...string) (string, error) {

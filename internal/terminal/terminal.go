@@ -16,20 +16,46 @@ import (
 	"golang.org/x/term"
 )
 
+// Caller is the process that the terminal is in the hands of.
+type Caller interface {
+	// Notify hands the signals that the caller gets to c, as [signal.Notify]
+	// does, until stop is called.
+	Notify(c chan<- os.Signal, signals ...os.Signal) (stop func())
+	// Stop stops the caller: the next of its signals is SIGCONT.
+	Stop()
+}
+
+// Self is the caller that is this process.
+type Self struct{}
+
+// Notify implements [Caller].
+func (Self) Notify(c chan<- os.Signal, signals ...os.Signal) (stop func()) {
+	signal.Notify(c, signals...)
+	return func() { signal.Stop(c) }
+}
+
+// Stop implements [Caller].
+func (Self) Stop() { _ = unix.Kill(os.Getpid(), unix.SIGSTOP) }
+
 // Relay stands between a caller's standard files and a session's.
 type Relay struct {
-	files  [3]*os.File // the session's
-	tty    int
-	user   *os.File // the caller's terminal; nil when none of the files is one
-	typing bool     // standard input is the terminal
-	master *os.File
-	slave  *os.File
-	output sync.WaitGroup
-	stop   chan struct{}
-	once   sync.Once
+	caller    Caller
+	files     [3]*os.File // the session's
+	tty       int
+	user      *os.File // the caller's terminal; nil when none of the files is one
+	typing    bool     // standard input is the terminal
+	master    *os.File
+	slave     *os.File
+	output    sync.WaitGroup
+	following sync.WaitGroup
+	stop      chan struct{}
+	once      sync.Once
 
 	mu     sync.Mutex
-	before *term.State // of the caller's terminal, while it is raw
+	before *term.State   // of the caller's terminal, while it is raw
+	held   chan struct{} // not nil while the caller is stopped: then nothing is relayed
+
+	reads sync.Mutex // taken before mu: what is typed is read under it
 }
 
 // drain is how long the rest of a session's output may take to be written
@@ -39,8 +65,8 @@ const drain = time.Second
 // New returns the files for a session: those of the caller's that are
 // terminals are replaced by one pseudo-terminal of the same size, the others
 // are passed through as they are.
-func New(in, out, err *os.File) (*Relay, error) {
-	r := &Relay{files: [3]*os.File{in, out, err}, tty: -1, stop: make(chan struct{})}
+func New(caller Caller, in, out, err *os.File) (*Relay, error) {
+	r := &Relay{caller: caller, files: [3]*os.File{in, out, err}, tty: -1, stop: make(chan struct{})}
 	for i, f := range r.files {
 		if !term.IsTerminal(int(f.Fd())) {
 			continue
@@ -91,14 +117,22 @@ func (r *Relay) Start(in *os.File) error {
 	if err := r.slave.Close(); err != nil {
 		return err
 	}
+	// Before the terminal is raw: a caller that is stopped then finds somebody
+	// who makes it as it was.
+	signals := make(chan os.Signal, 8)
+	stop := r.caller.Notify(signals, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
 	if err := r.raw(); err != nil {
+		stop()
 		return err
 	}
-	r.output.Go(func() { copyOut(r.user, r.master) })
+	r.output.Go(r.copyOut)
 	if r.typing {
 		go r.copyIn(in)
 	}
-	go r.follow()
+	r.following.Go(func() {
+		defer stop()
+		r.follow(signals)
+	})
 	return nil
 }
 
@@ -117,6 +151,7 @@ func (r *Relay) Close() {
 		case <-time.After(drain):
 		}
 		close(r.stop)
+		r.following.Wait()
 		r.restore()
 		_ = r.master.Close()
 	})
@@ -156,12 +191,9 @@ func (r *Relay) resize() {
 	}
 }
 
-// follow passes on what happens to the caller's terminal and to this process:
-// a new size, a stop, being continued.
-func (r *Relay) follow() {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
-	defer signal.Stop(signals)
+// follow passes on what happens to the caller and its terminal: a new size, a
+// stop, being continued.
+func (r *Relay) follow(signals <-chan os.Signal) {
 	r.resize() // it may have changed before we listened
 	for {
 		select {
@@ -170,65 +202,16 @@ func (r *Relay) follow() {
 		case s := <-signals:
 			switch s {
 			case unix.SIGTSTP:
+				r.hold()
 				r.restore()
-				_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+				r.caller.Stop()
 			case unix.SIGCONT:
 				_ = r.raw()
 				r.resize()
+				r.letGo()
 			default:
 				r.resize()
 			}
-		}
-	}
-}
-
-// copyOut writes what the session writes. A terminal whose other end is closed
-// answers EIO.
-func copyOut(to, from *os.File) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// copyIn hands over what is typed. It waits with poll(2), so that it takes
-// nothing from the caller's terminal that was typed after the end.
-func (r *Relay) copyIn(in *os.File) {
-	wakeR, wakeW, err := os.Pipe()
-	if err != nil {
-		return
-	}
-	defer wakeR.Close()
-	go func() { <-r.stop; _ = wakeW.Close() }()
-	buf := make([]byte, 4<<10)
-	fds := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}, {Fd: int32(wakeR.Fd()), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(fds, -1); err != nil {
-			if err == unix.EINTR {
-				continue
-			}
-			return
-		}
-		if fds[1].Revents != 0 {
-			return
-		}
-		n, err := unix.Read(int(in.Fd()), buf)
-		if err == unix.EINTR || err == unix.EAGAIN {
-			continue
-		}
-		if n <= 0 || err != nil {
-			return
-		}
-		if _, err := r.master.Write(buf[:n]); err != nil {
-			return
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestRelay(t *testing.T) {
 	far, near := caller(t)
 	before, err := unix.IoctlGetTermios(int(near.Fd()), unix.TCGETS)
 	must(t, err)
-	r, err := New(near, near, near)
+	r, err := New(Self{}, near, near, near)
 	must(t, err)
 	cmd := start(t, r, "sh", "-c", `stty size; read x; echo "got $x"; trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done`)
 	must(t, r.Start(near))
@@ -86,7 +86,7 @@ func TestRelay(t *testing.T) {
 // All that is written right before the end is shown.
 func TestLastOutput(t *testing.T) {
 	far, near := caller(t)
-	r, err := New(near, near, near)
+	r, err := New(Self{}, near, near, near)
 	must(t, err)
 	cmd := start(t, r, "sh", "-c", "seq 1 2000; echo last")
 	must(t, r.Start(near))
@@ -116,7 +116,7 @@ func TestPassThrough(t *testing.T) {
 	in, err := os.Open("/dev/null")
 	must(t, err)
 	defer in.Close()
-	r, err := New(in, near, in)
+	r, err := New(Self{}, in, near, in)
 	must(t, err)
 	defer r.Close()
 	files, tty := r.Files()
@@ -124,7 +124,7 @@ func TestPassThrough(t *testing.T) {
 		t.Errorf("files %v, terminal %d", files, tty)
 	}
 	must(t, r.Start(in))
-	none, err := New(in, in, in)
+	none, err := New(Self{}, in, in, in)
 	must(t, err)
 	if files, tty := none.Files(); tty != -1 || files != [3]*os.File{in, in, in} {
 		t.Errorf("a terminal came from nowhere: %v, %d", files, tty)
@@ -136,7 +136,7 @@ func TestPassThrough(t *testing.T) {
 // Typing that comes after the session's end is the caller's.
 func TestNothingStolen(t *testing.T) {
 	far, near := caller(t)
-	r, err := New(near, near, near)
+	r, err := New(Self{}, near, near, near)
 	must(t, err)
 	cmd := start(t, r, "true")
 	must(t, r.Start(near))
@@ -150,4 +150,69 @@ func TestNothingStolen(t *testing.T) {
 	if err != nil || string(buf[:n]) != "mine\n" {
 		t.Errorf("%q, %v", buf[:n], err)
 	}
+}
+
+// afar is a caller that is another process.
+type afar struct {
+	signals chan<- os.Signal
+	stopped chan struct{}
+}
+
+func (a *afar) Notify(c chan<- os.Signal, _ ...os.Signal) (stop func()) {
+	a.signals = c
+	return func() {}
+}
+
+func (a *afar) Stop() { a.stopped <- struct{}{} }
+
+// While the caller is stopped its terminal is as it was before, and nobody's
+// but the others'.
+func TestStoppedCaller(t *testing.T) {
+	far, near := caller(t)
+	before, err := unix.IoctlGetTermios(int(near.Fd()), unix.TCGETS)
+	must(t, err)
+	a := &afar{stopped: make(chan struct{})}
+	r, err := New(a, near, near, near)
+	must(t, err)
+	cmd := start(t, r, "sh", "-c", `echo ready; read x; echo "got $x"`)
+	must(t, r.Start(near))
+	defer r.Close()
+	lines := bufio.NewReader(far)
+	expect := func(want string) {
+		t.Helper()
+		far.SetReadDeadline(time.Now().Add(10 * time.Second))
+		line, err := lines.ReadString('\n')
+		if err != nil || strings.TrimRight(line, "\r\n") != want {
+			t.Fatalf("%q, %v, want %q", line, err, want)
+		}
+	}
+	expect("ready")
+	a.signals <- unix.SIGTSTP
+	<-a.stopped
+	now, err := unix.IoctlGetTermios(int(near.Fd()), unix.TCGETS)
+	must(t, err)
+	if *now != *before {
+		t.Error("the caller stopped with its terminal raw")
+	}
+	_, err = far.WriteString("shell\n")
+	must(t, err)
+	expect("shell") // the terminal's own echo
+	near.SetReadDeadline(time.Now().Add(10 * time.Second))
+	buf := make([]byte, 16)
+	n, err := near.Read(buf)
+	if err != nil || string(buf[:n]) != "shell\n" {
+		t.Errorf("what was typed for another got lost: %q, %v", buf[:n], err)
+	}
+	a.signals <- unix.SIGCONT
+	_, err = far.WriteString("session\n")
+	must(t, err)
+	for {
+		far.SetReadDeadline(time.Now().Add(10 * time.Second))
+		line, err := lines.ReadString('\n')
+		must(t, err)
+		if strings.TrimRight(line, "\r\n") == "got session" {
+			break
+		}
+	}
+	must(t, cmd.Wait())
 }
