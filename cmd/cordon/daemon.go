@@ -100,6 +100,7 @@ func (d *daemonProcess) run(ctx context.Context) error {
 		return err
 	}
 	requests := d.requests()
+	d.control(requests)
 	d.loop.Emit(loop.Event{Kind: loop.DaemonStarted, Text: "cordon " + version})
 	defer d.loop.Emit(loop.Event{Kind: loop.DaemonStopped})
 	ctx, end := context.WithCancel(ctx)

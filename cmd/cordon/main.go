@@ -95,7 +95,7 @@ func (a *app) root() *cobra.Command {
 		validateCommand(a), fmtCommand(a),
 		planCommand(a), accessCommand(a), importCommand(a), applyCommand(a), destroyCommand(a), snapshotCommand(a),
 		runCommand(a), runnerCommand(a), psCommand(a), stopCommand(a),
-		eventsCommand(a),
+		statusCommand(a), eventsCommand(a), pauseCommand(a), resumeCommand(a),
 		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
 		daemonCommand(a), installCommand(a),
 		doctorCommand(a), versionCommand(a),
