@@ -136,14 +136,14 @@ func spoilings() []string {
 // too, nothing is lost and nothing left: the next one converges to exactly what
 // a host has to which nothing ever happened.
 func TestKilledAtAnyMoment(t *testing.T) {
-	onHost(t, func(t *testing.T) {
-		n := rounds
-		if v := os.Getenv("CORDON_CHAOS"); v != "" {
-			var err error
-			if n, err = strconv.Atoi(v); err != nil {
-				t.Fatal(err)
-			}
+	n := rounds
+	if v := os.Getenv("CORDON_CHAOS"); v != "" {
+		var err error
+		if n, err = strconv.Atoi(v); err != nil {
+			t.Fatal(err)
 		}
+	}
+	onHost(t, func(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d, %d rounds", seed, n)
 		random := rand.New(rand.NewPCG(seed, 0))
