@@ -138,7 +138,7 @@ func (g *group) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}()
-	defer func() { g.target.close() }()
+	defer g.close()
 	for ctx.Err() == nil {
 		g.take()
 		start := time.Now()
@@ -152,12 +152,26 @@ func (g *group) run(ctx context.Context) {
 	}
 }
 
-// take goes on with what was handed over.
-func (g *group) take() {
+// handed returns what was handed over since it was called last; nil: nothing.
+func (g *group) handed() *handed {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	n := g.next
 	g.next = nil
-	g.mu.Unlock()
+	return n
+}
+
+// close lets go of what it works with, and was to go on with.
+func (g *group) close() {
+	g.target.close()
+	if n := g.handed(); n != nil {
+		n.close()
+	}
+}
+
+// take goes on with what was handed over.
+func (g *group) take() {
+	n := g.handed()
 	if n == nil {
 		return
 	}

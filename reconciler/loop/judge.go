@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aicodesit/cordon/reconciler"
@@ -157,7 +158,10 @@ func (g *group) drifted(c reconciler.Change, now time.Time) {
 	if p.LastDrift == nil || !p.LastDrift.Repaired.IsZero() {
 		p.LastDrift = &Drift{At: now}
 	}
-	p.LastDrift.Changes = append(p.LastDrift.Changes, Pending{Addr: c.Addr(), Action: c.Action()})
+	change := Pending{Addr: c.Addr(), Action: c.Action()}
+	if !slices.Contains(p.LastDrift.Changes, change) { // it may drift again while others stay unrepaired
+		p.LastDrift.Changes = append(p.LastDrift.Changes, change)
+	}
 	text := c.Describe()
 	switch c.Action() {
 	case reconciler.Create:

@@ -430,7 +430,7 @@ func TestEndInTheMiddle(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		synctest.Wait()
-		time.Sleep(time.Hour)
+		time.Sleep(2 * time.Minute)
 		if s := l.Stuck(time.Minute); len(s) != 1 || s[0] != "x" {
 			t.Errorf("stuck: %v", s)
 		}

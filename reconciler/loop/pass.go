@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,8 +10,13 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
-// readTimeout bounds one look at a group.
-const readTimeout = 30 * time.Second
+const (
+	// readTimeout bounds one look at a group.
+	readTimeout = 30 * time.Second
+	// stepTimeout bounds the time from one change to the next: a database that
+	// does not answer any more is a failure, and is reached anew.
+	stepTimeout = 5 * time.Minute
+)
 
 // pass looks once and makes what is to be made. It tells whether something
 // was: then it is to be looked at again.
@@ -25,6 +31,7 @@ func (g *group) pass(ctx context.Context) (again bool) {
 	}
 	if g.target.Lock != nil {
 		g.show(p)
+		g.at(time.Time{}) // whom it waits for is not its own step
 		unlock, err := g.target.Lock(ctx)
 		if err != nil {
 			g.fail(ctx, fmt.Errorf("the host's lock: %w", err))
@@ -45,12 +52,42 @@ func (g *group) pass(ctx context.Context) (again bool) {
 	}
 	rest := *p
 	rest.Hold(func(c reconciler.Change) bool { return g.tracks[c.Addr()].why != "" })
-	report := g.target.Reconciler.Apply(ctx, &rest, func(reconciler.Event) { g.at(time.Now()) })
-	for _, r := range report.Results {
+	for _, r := range g.apply(ctx, &rest) {
 		again = g.record(r) || again
 	}
-	g.show(p)
+	if !again { // else it is the next look that tells what came of it
+		g.show(p)
+	}
 	return again
+}
+
+// apply makes the changes, and returns how they ended. One that takes too long
+// fails, and those that had to wait for it were not tried.
+func (g *group) apply(ctx context.Context, p *reconciler.Plan) []reconciler.Result {
+	applying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(stepTimeout, cancel)
+	defer late.Stop()
+	results := g.target.Reconciler.Apply(applying, p, func(reconciler.Event) {
+		g.at(time.Now())
+		late.Reset(stepTimeout)
+	}).Results
+	if applying.Err() == nil || ctx.Err() != nil {
+		return results
+	}
+	var first error
+	for i := range results {
+		r := &results[i]
+		if !errors.Is(r.Err, context.Canceled) {
+			continue
+		}
+		r.Skipped = first != nil
+		if first == nil {
+			first = fmt.Errorf("%s: came to no end within %s", r.Change.Addr(), stepTimeout)
+		}
+		r.Err = first
+	}
+	return results
 }
 
 // plan looks at the group; nil: ctx ended, or nothing could be compared.
