@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -37,7 +35,7 @@ type surroundings struct {
 // use runs what set declares.
 func (p *proxies) use(set specs.Set) {
 	next := &surroundings{set: set, secrets: secret.NewCache(set.Secrets)}
-	if old := p.now.Load(); old != nil && sameJSON(old.set.Secrets, set.Secrets) {
+	if old := p.now.Load(); old != nil && digestOf(old.set.Secrets) == digestOf(set.Secrets) {
 		next.secrets = old.secrets
 	}
 	var err error
@@ -66,9 +64,8 @@ func (p *proxies) service(set specs.Set, spec specs.Proxy) daemon.Service {
 	for _, n := range networks {
 		pools = append(pools, pool{n.Name, n.Pool})
 	}
-	digest, _ := json.Marshal([]any{spec, pools}) // plain structs always marshal
 	return daemon.Service{
-		Name: "proxy." + spec.Name, Digest: string(digest),
+		Name: "proxy." + spec.Name, Digest: digestOf([]any{spec, pools}),
 		Start: func(ctx context.Context) (func() error, error) {
 			return p.proxy(ctx, networks, proxy.Options{
 				Proxy:   spec,
@@ -89,12 +86,6 @@ func (p *proxies) git(w http.ResponseWriter, r *http.Request, s proxy.Session, r
 		return
 	}
 	gate(w, r, s, report)
-}
-
-func sameJSON(a, b any) bool {
-	x, err1 := json.Marshal(a)
-	y, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && slices.Equal(x, y)
 }
 
 // registries hold the metrics of each proxy apart: one that starts again

@@ -18,8 +18,7 @@ import (
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
 
-// stuckAfter is how long a step may take until health says so. The longest
-// that are in order are transactions of PostgreSQL that wait for locks.
+// stuckAfter is how long a step may take until health says so.
 const stuckAfter = 5 * time.Minute
 
 // web is what the daemon shows by HTTP.
@@ -32,10 +31,17 @@ func (d *daemonProcess) web() http.Handler {
 
 // alive is an error when the loop does not go round.
 func (d *daemonProcess) alive() error {
-	if stuck := d.loop.Stuck(stuckAfter); len(stuck) > 0 {
-		return fmt.Errorf("%s: at one step for more than %s", strings.Join(stuck, ", "), stuckAfter)
+	if d.stuck(stuckAfter) {
+		return fmt.Errorf("%s: at one step for more than %s", kernelGroup, stuckAfter)
 	}
 	return nil
+}
+
+// stuck tells whether the host has been at one step for longer than limit. A
+// database or a repository that does not answer is its part's to tell: to start
+// the daemon again would not help, and would hold up all others.
+func (d *daemonProcess) stuck(limit time.Duration) bool {
+	return slices.Contains(d.loop.Stuck(limit), kernelGroup)
 }
 
 // state is all that the daemon knows.

@@ -42,8 +42,8 @@ func (d *daemonProcess) watchdog(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if stuck := d.loop.Stuck(limit); len(stuck) > 0 {
-			d.log().Error("no step forward for as long as the watchdog waits", "groups", strings.Join(stuck, ", "))
+		if d.stuck(limit) {
+			d.log().Error("no step forward for as long as the watchdog waits", "group", kernelGroup)
 			continue
 		}
 		d.systemd(systemd.SdNotifyWatchdog, "STATUS="+d.status())

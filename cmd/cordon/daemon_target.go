@@ -12,6 +12,9 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
+// kernelGroup is what sessions are made of.
+const kernelGroup = "kernel"
+
 // target is what enforces a set for ever: what sessions are made of together,
 // each database and the repositories by themselves. The first alone takes the
 // host's lock: it is what keeps sessions from starting meanwhile, and a slow
@@ -20,7 +23,7 @@ func (a *app) target(set specs.Set) loop.Target {
 	log := a.log()
 	groups := []loop.Group{
 		{
-			Name: "kernel", Set: set,
+			Name: kernelGroup, Set: set,
 			Reconciler: &reconciler.Reconciler{Log: log, Enforcers: a.kernel(set, a.cgroups())},
 			Lock:       func(ctx context.Context) (func(), error) { return a.run().Lock(ctx, true, nil) },
 			Before: func(ctx context.Context) {

@@ -39,7 +39,7 @@ func (d *daemonProcess) watchers(set specs.Set) []daemon.Service {
 	return out
 }
 
-// digestOf stands for what a watcher is made of; no secret is in a set.
+// digestOf stands for what a service is made of; no secret is in a set.
 func digestOf(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
