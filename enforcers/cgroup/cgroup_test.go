@@ -363,6 +363,8 @@ func TestBelow(t *testing.T) {
 		"4:memory:/cordon/0123abcd\n0::/\n":                true,
 		"0::/user.slice\n3:pids:/cordon/0123abcd/deeper\n": true,
 		"0::/../../cordon/0123abcd\n":                      true, // seen from a cgroup namespace
+		"0::/lxc/cordon/cordon/0123abcd\n":                 true,
+		"0::/cordon/cordon/0123abcd\n":                     true,
 		"0::/system.slice/cordon.service\n":                false,
 		"0::/cordon\n":                                     false,
 		"0::/cordon/else\n":                                false,

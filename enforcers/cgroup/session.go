@@ -184,10 +184,13 @@ func below(text, parent string) bool {
 		if len(parts) != 3 {
 			continue
 		}
-		_, rest, ok := strings.Cut(parts[2]+"/", "/"+parent+"/")
-		id, _, _ := strings.Cut(rest, "/")
-		if ok && specs.ValidSessionID(id) {
-			return true
+		path := parts[2] + "/"
+		for i := range path { // what is above may have the parent's name, too
+			rest, ok := strings.CutPrefix(path[i:], "/"+parent+"/")
+			id, _, _ := strings.Cut(rest, "/")
+			if ok && specs.ValidSessionID(id) {
+				return true
+			}
 		}
 	}
 	return false
