@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -46,6 +47,7 @@ func (p *proxies) use(set specs.Set) {
 		}
 	}
 	p.now.Store(next)
+	p.metrics.keep(set.Proxies)
 	var list []daemon.Service
 	for _, spec := range set.Proxies {
 		list = append(list, p.service(set, spec))
@@ -103,6 +105,13 @@ func (r *registries) fresh(name string) *prometheus.Registry {
 	}
 	r.byName[name] = prometheus.NewRegistry()
 	return r.byName[name]
+}
+
+// keep forgets those of proxies that are not declared any more.
+func (r *registries) keep(list []specs.Proxy) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.byName, func(name string, _ *prometheus.Registry) bool { return specs.Find(list, name) == nil })
 }
 
 // Gather implements [prometheus.Gatherer].

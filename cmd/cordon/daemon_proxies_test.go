@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -63,5 +65,21 @@ func TestProxyFindsMovedSecrets(t *testing.T) {
 		if got, err := p.now.Load().secrets.Read("key"); got != name || err != nil {
 			t.Errorf("read %q, %v, want %q", got, err, name)
 		}
+	}
+}
+
+// What a proxy measured is gone with its declaration.
+func TestProxyMetricsEnd(t *testing.T) {
+	p := &proxies{app: &app{}}
+	count := func(name string) {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name})
+		p.metrics.fresh(name).MustRegister(c)
+	}
+	count("one")
+	count("two")
+	p.use(specs.Set{Proxies: []specs.Proxy{{Name: "two"}}})
+	got, err := p.metrics.Gather()
+	if err != nil || len(got) != 1 || got[0].GetName() != "two" {
+		t.Errorf("gathered %v, %v", got, err)
 	}
 }
