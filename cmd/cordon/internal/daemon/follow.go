@@ -91,10 +91,6 @@ func (f *Follower) resume() {
 
 // fetch asks the source once.
 func (f *Follower) fetch(ctx context.Context) {
-	f.mu.Lock()
-	again := f.again
-	f.again = false
-	f.mu.Unlock()
 	r, err := f.Source.Fetch(ctx)
 	if ctx.Err() != nil {
 		return
@@ -104,7 +100,7 @@ func (f *Follower) fetch(ctx context.Context) {
 	case errors.Is(err, source.ErrRefused):
 		f.refuse(r, err.Error(), nil)
 	case err == nil:
-		f.consider(ctx, r, again)
+		f.consider(ctx, r)
 	}
 }
 
@@ -127,10 +123,11 @@ func (f *Follower) answered(err error) {
 }
 
 // consider enforces a revision, if it may be.
-func (f *Follower) consider(ctx context.Context, r source.Revision, again bool) {
+func (f *Follower) consider(ctx context.Context, r source.Revision) {
 	f.mu.Lock()
-	enforced := f.digest != "" && f.current.ID == r.ID && !again
+	enforced := f.digest != "" && f.current.ID == r.ID && !f.again
 	digest := f.digest
+	f.again = false
 	f.mu.Unlock()
 	if enforced {
 		f.accept()

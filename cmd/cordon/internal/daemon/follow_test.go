@@ -191,7 +191,13 @@ func TestFollow(t *testing.T) {
 		r.Again()
 		synctest.Wait()
 		r.want(t, "revision r2", "r2", "")
-		if got := strings.Join(r.used, " "); got != "r1 r2" {
+		// That the files are to be loaded again outlasts a source that is away.
+		nothing.put("r2", errors.New("away"))
+		r.Again()
+		synctest.Wait()
+		nothing.put("r2", nil)
+		r.want(t, "source.failed r2 away; source.back r2; revision r2", "r2", "")
+		if got := strings.Join(r.used, " "); got != "r1 r2 r2" {
 			t.Errorf("used %s", got)
 		}
 	})
