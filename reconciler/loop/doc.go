@@ -11,9 +11,10 @@
 //
 // # A pass
 //
-// A pass plans. When something is to be changed it takes the host's lock, under
-// which no session starts or ends, plans again, makes the changes, and looks
-// again until there is nothing to do. Passes come at the interval, when
+// A pass plans. When something is to be changed it takes the group's lock, if
+// there is one (the host's, under which no session starts or ends), and plans
+// again; it makes the changes, and looks again until there is nothing to do.
+// What was made has converged when that was seen. Passes come at the interval, when
 // [Loop.Wake] says that something may have happened, and when something is to
 // be tried again.
 //
