@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"github.com/aicodesit/cordon/internal/source"
 )
@@ -24,6 +27,10 @@ func (d *daemonProcess) registerHTTP(mux *http.ServeMux) error {
 	return nil
 }
 
+// maxConnections is how many may be open: whoever reaches the port must not
+// take the descriptors and the memory that repairs need.
+const maxConnections = 128
+
 // listen opens the port, so that one that is taken is known at the start; nil
 // when there is to be none.
 func (d *daemonProcess) listen(ctx context.Context) (serve func(context.Context) error, err error) {
@@ -40,7 +47,11 @@ func (d *daemonProcess) listen(ctx context.Context) (serve func(context.Context)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
+	l = netutil.LimitListener(l, maxConnections)
+	server := &http.Server{
+		Handler: mux, ErrorLog: slog.NewLogLogger(d.log().Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second,
+	}
 	return func(ctx context.Context) error {
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 		defer stop()
