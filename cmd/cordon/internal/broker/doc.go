@@ -33,5 +33,7 @@
 //	              ←   exit                ←
 //
 // The runner writes nothing of its own to the client's descriptors: it is
-// root, they may be anything. What it has to say goes over the connection.
+// root, they may be anything. What it has to say goes over the connection. It
+// takes none that is more than a stream; in place of files and sockets the
+// client passes pipes, and copies.
 package broker

@@ -32,7 +32,13 @@ func (c Client) Run(ctx context.Context, q session.Request) (int, error) {
 		return session.Failed, err
 	}
 	defer conn.Close()
-	r := &client{Client: c, conn: conn, tty: c.terminal()}
+	streams, err := newStreams([3]*os.File{c.Stdin, c.Stdout, c.Stderr})
+	defer streams.flush(ctx)
+	defer streams.passed()
+	if err != nil {
+		return session.Failed, err
+	}
+	r := &client{Client: c, conn: conn, tty: c.terminal(), streams: streams}
 	signals := r.listen()
 	defer func() { signal.Stop(signals); close(signals) }()
 	if ctx.Err() != nil { // before it listened
@@ -64,6 +70,8 @@ type client struct {
 	Client
 	conn *net.UnixConn
 	tty  *os.File
+
+	streams *streams
 
 	mu    sync.Mutex
 	begun bool
@@ -114,8 +122,10 @@ func (r *client) begin(command []string) error {
 		return errors.New("interrupted")
 	}
 	r.begun = true
-	rights := unix.UnixRights(int(r.Stdin.Fd()), int(r.Stdout.Fd()), int(r.Stderr.Fd()))
-	if _, _, err := r.conn.WriteMsgUnix(b[:headerLen], rights, nil); err != nil {
+	f := r.streams.files
+	_, _, err = r.conn.WriteMsgUnix(b[:headerLen], unix.UnixRights(int(f[0].Fd()), int(f[1].Fd()), int(f[2].Fd())), nil)
+	r.streams.passed()
+	if err != nil {
 		return fmt.Errorf("pass the standard files: %w", err)
 	}
 	_, err = r.conn.Write(b[headerLen:])

@@ -139,16 +139,6 @@ func descriptors(oob []byte) ([]int, error) {
 	return out, err
 }
 
-// usable refuses a descriptor that was opened to name a file only: through
-// /proc it could be opened anew, with other rights than its opener's.
-func usable(fd int) error {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err == nil && flags&unix.O_PATH != 0 {
-		err = errors.New("it is opened with O_PATH, neither for reading nor for writing")
-	}
-	return err
-}
-
 func closeAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)

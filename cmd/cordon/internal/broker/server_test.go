@@ -151,7 +151,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Files that are no terminals are the session's own.
+// Pipes are the session's own.
 func TestDescriptors(t *testing.T) {
 	h := serve(t, nil)
 	inR, inW := pipe(t)
