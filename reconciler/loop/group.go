@@ -16,6 +16,9 @@ const (
 	// that events ask for take at most half of the time, however many there are.
 	quiet    = 20 * time.Millisecond
 	longRest = 400 * time.Millisecond
+	// After what woke it, a group looks once more: what is only asked for now and
+	// then tells of nothing that came and went since it was asked last.
+	secondLook = time.Second
 )
 
 // group is a [Group] that is kept converged by a goroutine of its own.
@@ -40,6 +43,7 @@ type group struct {
 	moved  time.Time                // when a session came or went last
 	held   string                   // why deletions were held back last
 	last   time.Duration            // that the last pass took
+	second time.Time                // when it looks once more
 }
 
 // handed is a new target on its way to the goroutine.
@@ -207,6 +211,7 @@ func (g *group) rest(ctx context.Context) {
 	case <-timer.C:
 		return
 	case <-g.wake:
+		g.second = time.Now().Add(secondLook)
 	}
 	select {
 	case <-ctx.Done():
@@ -225,6 +230,9 @@ func (g *group) due() time.Time {
 	interval := g.loop.settings.Interval
 	g.loop.mu.Unlock()
 	at := now.Add(jitter(interval, 10))
+	if g.second.After(now) && g.second.Before(at) {
+		at = g.second
+	}
 	for _, p := range g.parts {
 		if p.retry.After(now) && p.retry.Before(at) {
 			at = p.retry

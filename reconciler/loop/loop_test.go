@@ -75,9 +75,20 @@ func TestBurstOfWakesIsOnePass(t *testing.T) {
 		for range 1000 {
 			r.Wake()
 		}
-		r.after(time.Second)
+		r.after(secondLook / 2)
 		if n := x.reads - before; n != 1 {
 			t.Errorf("%d passes for one burst", n)
+		}
+		// Once more: what nobody tells of has happened meanwhile.
+		x.damage("x.a", "2")
+		r.after(secondLook)
+		if x.is("x.a") != "1" {
+			t.Error("not looked at again")
+		}
+		before = x.reads
+		r.after(defaultInterval / 2)
+		if n := x.reads - before; n != 0 {
+			t.Errorf("looked at %d times for nothing", n)
 		}
 		// Events without end take half of the time at most.
 		before = x.reads
@@ -121,7 +132,7 @@ func TestFailuresAreApart(t *testing.T) {
 		r.told()
 		x.set(func() { delete(x.fail, "x.bad") })
 		r.after(2 * lastRetry)
-		r.wantTold("change x x.bad", "converged x")
+		r.wantTold("change x x.bad", "recovery x", "converged x")
 	})
 }
 
@@ -178,7 +189,7 @@ func TestGroupsAreApart(t *testing.T) {
 		}
 		db.set(func() { db.readErr, db.readTakes = nil, 0 })
 		r.after(3 * time.Minute)
-		r.wantTold("failure postgres.main", "change postgres.main postgres.a", "converged postgres.main")
+		r.wantTold("failure postgres.main", "change postgres.main postgres.a", "recovery postgres.main", "converged postgres.main")
 		if r.memory.Reached == "" {
 			t.Error("not reached")
 		}

@@ -104,11 +104,11 @@ func (g *group) show(plan *reconciler.Plan) {
 		if p.Condition != Converged {
 			continue
 		}
-		switch {
-		case !p.reached && p.announce:
-			g.loop.Emit(Event{Kind: PartConverged, Part: p.Name})
-		case p.failed:
+		if p.failed {
 			g.loop.Emit(Event{Kind: PartRecovered, Part: p.Name})
+		}
+		if !p.reached && p.announce {
+			g.loop.Emit(Event{Kind: PartConverged, Part: p.Name})
 		}
 		p.reached, p.announce, p.failed = true, false, false
 	}

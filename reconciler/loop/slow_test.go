@@ -18,7 +18,7 @@ func TestLate(t *testing.T) {
 		close(x.block)
 		r.after(time.Second)
 		r.want("x", Converged, "")
-		r.wantTold("change x x.a", "change x x.b", "converged x")
+		r.wantTold("change x x.a", "change x x.b", "recovery x", "converged x")
 	})
 }
 
