@@ -24,13 +24,13 @@ func TestBenchesRun(t *testing.T) {
 			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "bench"), "-cordon", filepath.Join(dir, "cordon"), "-n", "1", "-sizes", "1,2")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "bench"), "-cordon", filepath.Join(dir, "cordon"), "-n", "1", "-sizes", "1,2", "-running", "2", "-watched", "100ms")
 	cmd.Dir = "../.."
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"Start to exit", "number of projects", "number of sessions"} {
+	for _, want := range []string{"Start to exit", "number of projects", "number of sessions", "by the number of sessions that run"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("nothing about %q", want)
 		}

@@ -1,7 +1,7 @@
 // Command bench measures cordon against its peers and against itself at other
 // sizes, all in one run on one machine, so that what it prints are ratios.
 //
-//	go run ./test/bench [-cordon PATH] [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions] [postgres]
+//	go run ./test/bench [-cordon PATH] [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions] [postgres] [daemon]
 //
 // It needs root and bin/cordon, and runs on a throwaway host of its own.
 // Nothing here passes or fails by a time.
@@ -16,24 +16,29 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 type bench struct {
-	cordon string // path of the program
-	n      int    // runs of each
-	sizes  []int
-	work   string // folder for what is made
+	cordon  string // path of the program
+	n       int    // runs of each
+	sizes   []int
+	running []int         // numbers of sessions that run beside a daemon
+	watched time.Duration // how long the daemon is watched
+	work    string        // folder for what is made
 }
 
 func main() {
 	program := flag.String("cordon", "bin/cordon", "path of the program")
 	n := flag.Int("n", 40, "runs of each command")
 	sizes := flag.String("sizes", "10,100,1000", "numbers of sessions and of projects")
+	running := flag.String("running", "100,500", "numbers of sessions that run beside a daemon")
+	watched := flag.Duration("watched", 2*time.Minute, "how long a daemon is watched")
 	flag.Parse()
 	if os.Getenv("CORDON_THROWAWAY") == "" {
 		os.Exit(onThrowawayHost())
 	}
-	if err := run(*program, *n, *sizes, flag.Args()); err != nil {
+	if err := run(&bench{n: *n, watched: *watched, work: "/run/bench"}, *program, *sizes, *running, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -59,23 +64,21 @@ func onThrowawayHost() int {
 	return 0
 }
 
-func run(program string, n int, sizes string, parts []string) error {
-	cordon, err := filepath.Abs(program)
-	if err != nil {
+func run(b *bench, program, sizes, running string, parts []string) error {
+	var err error
+	if b.cordon, err = filepath.Abs(program); err != nil {
 		return err
 	}
-	b := &bench{cordon: cordon, n: n, work: "/run/bench"}
-	for s := range strings.SplitSeq(sizes, ",") {
-		size, err := strconv.Atoi(s)
-		if err != nil {
-			return fmt.Errorf("-sizes: %w", err)
-		}
-		b.sizes = append(b.sizes, size)
+	if b.sizes, err = numbers(sizes); err != nil {
+		return fmt.Errorf("-sizes: %w", err)
+	}
+	if b.running, err = numbers(running); err != nil {
+		return fmt.Errorf("-running: %w", err)
 	}
 	all := []struct {
 		name string
 		run  func() error
-	}{{"start", b.start}, {"projects", b.projects}, {"sessions", b.sessions}, {"postgres", b.postgres}}
+	}{{"start", b.start}, {"projects", b.projects}, {"sessions", b.sessions}, {"postgres", b.postgres}, {"daemon", b.daemon}}
 	for _, part := range all {
 		if len(parts) > 0 && !contains(parts, part.name) {
 			continue
@@ -85,6 +88,18 @@ func run(program string, n int, sizes string, parts []string) error {
 		}
 	}
 	return nil
+}
+
+func numbers(text string) ([]int, error) {
+	var out []int
+	for s := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
 }
 
 func contains(list []string, s string) bool {
