@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	sweepEvery = time.Second           // a holder that was killed makes no event
+	sweepEvery = 5 * time.Second       // a holder that was killed makes no event; its next request fails all the same
 	scanAtMost = 20 * time.Millisecond // how often strangers may make the proxy look for their session
 )
 
@@ -76,8 +76,8 @@ func (l *Live) ByAddr(addr netip.Addr) (Session, bool) {
 // Run follows the run directory until ctx ends. All sessions then count as ended.
 func (l *Live) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
-	if err != nil { // all is still seen, up to a second later
-		l.log.Warn("sessions are looked at each second only", "error", err)
+	if err != nil { // all is still seen, a few seconds later
+		l.log.Warn("sessions are looked at every few seconds only", "error", err)
 		watcher = &fsnotify.Watcher{}
 	} else {
 		defer watcher.Close()
@@ -106,7 +106,7 @@ func (l *Live) watch(w *fsnotify.Watcher) {
 	defer l.mu.Unlock()
 	l.watcher = w
 	if err := w.Add(l.dir); err != nil {
-		l.log.Warn("sessions are looked at each second only", "error", err)
+		l.log.Warn("sessions are looked at every few seconds only", "error", err)
 	}
 	for id := range l.known {
 		l.follow(id)

@@ -230,6 +230,8 @@ func (s *running) converge(ctx context.Context, set specs.Set, roots ...reconcil
 		}
 	}
 	switch {
+	case ctx.Err() != nil && len(other)+len(network) > 0: // each change says so, too
+		return moved, context.Cause(ctx)
 	case len(other) > 0:
 		return moved, errors.Join(append(other, network...)...)
 	case len(network) > 0:
