@@ -163,7 +163,7 @@ func (s Schema) make(_ context.Context, _ pgx.Tx, st *state) ([]statement, error
 		out = append(out, statement{sql: "CREATE SCHEMA " + quote(s.Name)}, s.comment(mark))
 	case !n.marked:
 		out = append(s.close(st), s.comment(mark+adopted+n.comment))
-	case st.marked(n.owner):
+	case st.bound(n.owner):
 		return []statement{{sql: "ALTER SCHEMA " + quote(s.Name) + " OWNER TO CURRENT_USER"}}, nil
 	}
 	managed := *n
@@ -176,19 +176,20 @@ func (s Schema) make(_ context.Context, _ pgx.Tx, st *state) ([]statement, error
 	return out, nil
 }
 
-// close takes from PUBLIC what it has on what is in a schema that is adopted:
-// of what gets no access, no resource would.
+// close takes from PUBLIC and the authenticator what they have on what is in a
+// schema that is adopted: of what gets no access, no resource would.
 func (s Schema) close(all *state) []statement {
+	taken := func(grantee string) bool { return grantee == "" || all.authenticates(grantee) }
 	var out []statement
 	for _, r := range all.relations {
 		if r.schema == s.Name {
-			revokes, _ := alterACL(r.target(), r.owner, r.acl, func(grantee string) bool { return grantee == "" }, nil)
+			revokes, _ := alterACL(r.target(), r.owner, r.acl, taken, nil)
 			out = append(out, revokes...)
 		}
 	}
 	for _, f := range all.functions {
 		if f.schema == s.Name && !f.extension {
-			revokes, _ := alterACL(f.target(), f.owner, f.acl, func(grantee string) bool { return grantee == "" }, nil)
+			revokes, _ := alterACL(f.target(), f.owner, f.acl, taken, nil)
 			out = append(out, revokes...)
 		}
 	}
@@ -197,8 +198,8 @@ func (s Schema) close(all *state) []statement {
 			continue
 		}
 		for _, p := range d.acl {
-			if p.grantee == "" {
-				out = append(out, statement{sql: defaultPrivileges(d.maker, d.schema) + " REVOKE " + p.name + " ON " + d.kind + " FROM PUBLIC"})
+			if taken(p.grantee) && p.grantee != d.maker {
+				out = append(out, statement{sql: defaultPrivileges(d.maker, d.schema) + " REVOKE " + p.name + " ON " + d.kind + " FROM " + roleSQL(grantee(p))})
 			}
 		}
 	}

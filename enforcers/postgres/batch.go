@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
 )
 
 const (
@@ -26,6 +27,7 @@ type job struct {
 	change reconciler.Change
 	object object
 	gone   bool   // it is to be absent
+	login  string // the authenticator of its database, by the files
 	after  []*job // must have been made
 	err    error
 }
@@ -54,6 +56,7 @@ func (e *Enforcer) ApplyAll(ctx context.Context, changes []reconciler.Change, af
 			continue
 		}
 		block := j.object.block()
+		j.login = e.authenticator(block)
 		if byBlock[block] == nil {
 			blocks = append(blocks, block)
 		}
@@ -71,6 +74,13 @@ func (e *Enforcer) ApplyAll(ctx context.Context, changes []reconciler.Change, af
 		}
 	}
 	return errs
+}
+
+func (e *Enforcer) authenticator(block string) string {
+	if d := specs.Find(e.options.Databases, block); d != nil {
+		return d.Authenticator
+	}
+	return ""
 }
 
 func newJob(c reconciler.Change) *job {
@@ -194,7 +204,7 @@ func converge(ctx context.Context, tx pgx.Tx, jobs []*job) error {
 
 // scopeOf is the scope of all jobs.
 func scopeOf(jobs []*job) scope {
-	var out scope
+	out := scope{authenticator: jobs[0].login}
 	for _, j := range jobs {
 		in := j.object.scope()
 		out.exposing = out.exposing || in.exposing

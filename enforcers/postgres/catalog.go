@@ -67,6 +67,20 @@ WHERE m.rolname <> session_user
   AND EXISTS (SELECT FROM pg_shdescription d WHERE d.objoid IN (a.roleid, a.member)
               AND d.classoid = 'pg_authid'::regclass AND d.description LIKE 'cordon:postgres.role.%') AND `
 
+// Memberships that an authenticator is not to have: in PostgreSQL's own roles
+// and in those that reach rows of projects, by themselves or through others
+// (its memberships in projects' roles are those roles'); and who becomes it.
+// Who made it is its member by PostgreSQL 16, with no right to become it.
+const loginMembersSQL = powerCTE + `
+SELECT o.rolname, m.rolname, pg_get_userbyid(a.grantor), a.admin_option, (to_jsonb(a) ->> 'inherit_option')::bool, (to_jsonb(a) ->> 'set_option')::bool
+FROM pg_auth_members a JOIN pg_roles o ON o.oid = a.roleid JOIN pg_roles m ON m.oid = a.member,
+LATERAL (SELECT coalesce(shobj_description(o.oid, 'pg_authid'), '') AS role, coalesce(shobj_description(m.oid, 'pg_authid'), '') AS member) mark
+WHERE mark.role LIKE 'cordon:postgres.login.%' AND m.rolname <> session_user
+        AND NOT (a.admin_option AND coalesce(to_jsonb(a) ->> 'inherit_option' = 'false' AND to_jsonb(a) ->> 'set_option' = 'false', false))
+   OR mark.member LIKE 'cordon:postgres.login.%' AND mark.role NOT LIKE 'cordon:postgres.role.%' AND EXISTS (
+        WITH RECURSIVE up(oid) AS (SELECT a.roleid UNION SELECT b.roleid FROM up JOIN pg_auth_members b ON b.member = up.oid)
+        SELECT FROM up JOIN pg_roles r ON r.oid = up.oid WHERE r.rolname ~ '^pg_' OR r.oid IN (TABLE power))`
+
 const sessionSQL = `SELECT current_database()::text, session_user::text, current_setting('server_version_num')::int`
 
 // Relations of the declared schemas, $1, and sequences, with what they belong

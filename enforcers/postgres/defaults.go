@@ -51,10 +51,10 @@ type liveDefault struct {
 
 // powerful tells a maker that reaches rows of projects, and so makes tables
 // and views that do, of whom a global default opens what it makes to PUBLIC.
-const defaultsSQL = pathsCTE + `
+const defaultsSQL = powerCTE + `
 SELECT pg_get_userbyid(d.defaclrole), coalesce(n.nspname, ''),
        CASE d.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' WHEN 'f' THEN 'FUNCTIONS' WHEN 'T' THEN 'TYPES' WHEN 'n' THEN 'SCHEMAS' ELSE 'LARGE OBJECTS' END,
-       d.defaclacl::text[], d.defaclnamespace = 0 AND d.defaclobjtype IN ('r', 'S') AND d.defaclrole IN (TABLE power)
+       d.defaclacl::text[], d.defaclnamespace = 0 AND d.defaclrole IN (TABLE power)
 FROM pg_default_acl d LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace
 ORDER BY 1, 2, 3`
 
@@ -91,13 +91,22 @@ func (s *state) newFunctions(maker string) string {
 	return newPublic
 }
 
-// managedDefault tells whose default privileges are not to be. PUBLIC's for
-// all schemas are others' business too, unless a powerful role makes them.
+// managedDefault tells whose default privileges are not to be. PUBLIC's and the
+// authenticator's for all schemas are others' business too, unless a powerful
+// role makes them.
 func (s *state) managedDefault(d liveDefault) func(string) bool {
-	if d.schema == "" {
-		return func(grantee string) bool { return s.reaching(grantee, d.maker) && (grantee != "" || d.powerful) }
+	if d.schema != "" {
+		return s.managed(s.schemas[d.schema], d.maker)
 	}
-	return s.managed(s.schemas[d.schema], d.maker)
+	return func(grantee string) bool {
+		switch {
+		case grantee == "":
+			return d.powerful && (d.kind == "TABLES" || d.kind == "SEQUENCES")
+		case s.authenticates(grantee):
+			return d.powerful && grantee != d.maker
+		}
+		return s.marked(grantee) && grantee != d.maker
+	}
 }
 
 // allDefaults are the default privileges in the normal form.

@@ -65,7 +65,11 @@
 //     (but for that of the role that cordon connects as), privileges on
 //     databases, types, languages, large objects and what else there is.
 //
-//   - the authenticator, if one is declared: attributes and settings.
+//   - the authenticator, if one is declared: attributes, settings, memberships
+//     in roles of PostgreSQL's own and in those that reach rows of projects,
+//     members, and what it owns or may do in marked schemas, with what leads
+//     there, with the catalogs, and with what is in no schema but that it may
+//     connect. What else it has stays: it need not serve cordon alone.
 //
 //   - what PUBLIC may do with the database and the schema public.
 //

@@ -84,7 +84,7 @@ func (s *state) queueExposing(b *pgx.Batch) {
 	})
 }
 
-// exposed tells who of PUBLIC and the marked roles may use x to reach rows.
+// exposed tells who of PUBLIC, the marked roles and the authenticator may use x to reach rows.
 func (s *state) exposed(x exposing) []privilege {
 	if n := s.schemas[x.schema]; !x.unnamed && x.schema != "" && (n == nil || !slices.ContainsFunc(n.acl, func(p privilege) bool {
 		return p.name == "USAGE" && s.reaching(p.grantee, n.owner)
@@ -106,7 +106,7 @@ func (s *state) exposed(x exposing) []privilege {
 }
 
 func (s *state) reaching(grantee, owner string) bool {
-	return grantee == "" || s.marked(grantee) && grantee != owner
+	return grantee == "" || s.bound(grantee) && grantee != owner
 }
 
 // exposure is x in the normal form; ok is false where nobody is let in.

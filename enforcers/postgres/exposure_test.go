@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ type leak struct {
 	name string
 	do   string
 	try  string // by which a role of the project reads, or writes, what it should not
-	as   string // the role; "" is leak_anon
+	as   string // the role; "" is leak_anon; what can log in does
 	addr string // of the change that repairs it
 	says string // in a note of the plan, or of the plan's form
 	undo string // "" drops the schema elsewhere
@@ -39,6 +40,22 @@ RESET ROLE;
 const definer = ` LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN (SELECT count(*) FROM leak.orders); END'; `
 
 var leaks = []leak{
+	{
+		name: "the authenticator's membership", do: `GRANT pg_read_all_data TO leak_login; CREATE ROLE leak_strong BYPASSRLS; GRANT SELECT ON leak.orders TO leak_strong; GRANT USAGE ON SCHEMA leak TO leak_strong; GRANT leak_strong TO leak_login`,
+		as: "leak_login", try: `SET ROLE leak_strong; SELECT count(*) FROM leak.orders`, addr: "postgres.login.leaks.leak_login", says: `member of \"pg_read_all_data\"`, undo: `DROP OWNED BY leak_strong; DROP ROLE leak_strong`,
+	},
+	{
+		name: "the authenticator's grant", do: `GRANT USAGE ON SCHEMA leak TO leak_login; GRANT SELECT ON leak.orders TO leak_login; CREATE POLICY p ON leak.orders TO leak_login USING (true)`,
+		as: "leak_login", try: `SELECT count(*) FROM leak.orders`, addr: "postgres.table.leaks.leak.orders", says: "leak_login",
+	},
+	{
+		name: "the authenticator's view", do: `CREATE VIEW elsewhere.v AS SELECT * FROM leak.orders; GRANT SELECT ON elsewhere.v TO leak_login`,
+		as: "leak_login", try: `SELECT count(*) FROM elsewhere.v`, addr: "elsewhere.v", says: "leak_login may SELECT",
+	},
+	{
+		name: "somebody becomes the authenticator", do: `GRANT leak_login TO carol`, as: "carol", try: `SET ROLE leak_admin; SELECT count(*) FROM leak.orders`,
+		addr: "postgres.login.leaks.leak_login", says: `has the member \"carol\"`,
+	},
 	{
 		name: "view", do: `CREATE VIEW elsewhere.v AS SELECT * FROM leak.orders; GRANT SELECT ON elsewhere.v TO PUBLIC`,
 		try: `SELECT count(*) FROM elsewhere.v`, addr: "postgres.exposure.leaks.\"elsewhere.v\"",
@@ -197,6 +214,7 @@ REVOKE EXECUTE ON FUNCTION elsewhere.t FROM PUBLIC; CREATE TRIGGER t BEFORE INSE
 // strangers made is still there.
 func TestLeaks(t *testing.T) {
 	w := newWorld(t, "leaks", leaksSQL)
+	w.authenticator = "leak_login"
 	projects := func() []specs.Project {
 		return []specs.Project{
 			project("leak", "user_id", specs.TableAccess{Name: "copy", Anonymous: []string{"select"}}),
@@ -243,15 +261,15 @@ func TestLeaks(t *testing.T) {
 func (w *world) leaks(l leak) bool {
 	w.t.Helper()
 	ctx := context.Background()
-	conn := pgtest.Connect(w.t, w.url)
+	url, become := w.url, "SET LOCAL ROLE "+cmp.Or(l.as, "leak_anon")+";"
+	if l.as == "leak_login" || l.as == "carol" {
+		url, become = pgtest.As(w.t, w.url, l.as, ""), ""
+	}
+	conn := pgtest.Connect(w.t, url)
 	defer conn.Close(ctx)
 	var got string
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		role := l.as
-		if role == "" {
-			role = "leak_anon"
-		}
-		results, err := tx.Conn().PgConn().Exec(ctx, "SET LOCAL ROLE "+role+";"+l.try).ReadAll()
+		results, err := tx.Conn().PgConn().Exec(ctx, become+l.try).ReadAll()
 		if err != nil {
 			return err
 		}

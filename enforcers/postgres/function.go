@@ -151,7 +151,7 @@ func (s *state) managedFunction(f *liveFunction) func(string) bool {
 func (s *state) function(f *liveFunction) (Function, bool) {
 	out := Function{Database: s.block, Schema: f.schema, Signature: signature(f.name, f.arguments)}
 	out.Grants = grantsOf(f.acl, s.managedFunction(f))
-	if s.marked(f.owner) {
+	if s.usurps(s.schemas[f.schema], f.owner) {
 		out.Drift = []string{fmt.Sprintf("owned by %q", f.owner)}
 	}
 	return out, len(out.Grants) > 0 || len(out.Drift) > 0
@@ -187,7 +187,7 @@ func (f Function) make(_ context.Context, _ pgx.Tx, s *state) ([]statement, erro
 		return nil, errGone("function")
 	}
 	name := l.target()
-	if s.marked(l.owner) {
+	if s.usurps(s.schemas[l.schema], l.owner) {
 		var out []statement
 		if l.definer {
 			out = append(out, statement{sql: "ALTER " + name + " SECURITY INVOKER"})
@@ -208,7 +208,7 @@ func (f Function) unmake(ctx context.Context, tx pgx.Tx, s *state) ([]statement,
 // heir is who gets what a project's role owned: the owner of the schema, if
 // that is someone else, or cordon's role.
 func (s *state) heir(schema string) string {
-	if n := s.schemas[schema]; n != nil && !s.marked(n.owner) {
+	if n := s.schemas[schema]; n != nil && !s.bound(n.owner) {
 		return quote(n.owner)
 	}
 	return "CURRENT_USER"

@@ -14,7 +14,9 @@ import (
 )
 
 // Login is the authenticator: the role that the server of requests logs in as
-// and that becomes the projects' roles. By itself it may do nothing.
+// and that becomes the projects' roles. Whoever gets at its session can do
+// RESET ROLE, so by itself it may do nothing: it is a member of no role with
+// power, and nobody is a member of it.
 type Login struct {
 	Database string   `json:"-"`
 	Name     string   `json:"-"`
@@ -160,9 +162,34 @@ func (s *state) login(r *liveRole) Login {
 			out.Drift = append(out.Drift, "set everywhere "+c.name())
 		}
 	}
+	out.Drift = append(out.Drift, s.strayDrift(r.name)...)
+	for _, o := range r.memberOf {
+		out.Drift = append(out.Drift, fmt.Sprintf("member of %q", o.with))
+	}
+	for _, m := range r.members {
+		out.Drift = append(out.Drift, fmt.Sprintf("has the member %q%s", m.with, m.options()))
+	}
+	if s.live.owner == r.name {
+		out.Drift = append(out.Drift, "owns the database")
+	}
 	slices.Sort(out.Settings)
 	slices.Sort(out.Drift)
 	return out
+}
+
+// strip takes from the authenticator what it has besides the projects' roles.
+func (s *state) strip(r *liveRole) []statement {
+	var out []statement
+	for _, o := range r.memberOf {
+		out = append(out, s.leave(o.with, r.name, o))
+	}
+	for _, m := range r.members {
+		out = append(out, s.leave(r.name, m.with, m))
+	}
+	if s.live.owner == r.name {
+		out = append(out, statement{sql: "ALTER DATABASE " + quote(s.database) + " OWNER TO CURRENT_USER"})
+	}
+	return append(out, s.dropStrays(r.name)...)
 }
 
 func (l Login) block() string   { return l.Database }
@@ -184,7 +211,7 @@ func (l Login) make(ctx context.Context, tx pgx.Tx, s *state) ([]statement, erro
 		for _, a := range s.logins[l.Name].attributes {
 			out += " NO" + a
 		}
-		return append([]statement{{sql: "ALTER ROLE " + name + " " + out}}, l.set(s)...), nil
+		return slices.Concat([]statement{{sql: "ALTER ROLE " + name + " " + out}}, s.strip(s.logins[l.Name]), l.set(s)), nil
 	}
 	var comment *string
 	err := tx.QueryRow(ctx, "SELECT coalesce(shobj_description(oid, 'pg_authid'), '') FROM pg_roles WHERE rolname = $1", l.Name).Scan(&comment)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/aicodesit/cordon/internal/pgtest"
@@ -10,8 +11,8 @@ import (
 
 // loginSet is a set whose block has an authenticator.
 func loginSet(w *world, name string, projects ...specs.Project) specs.Set {
+	w.authenticator = name
 	set := w.set(projects...)
-	set.Databases[0].Authenticator = name
 	set.Databases[0].Settings = map[string]string{"statement_timeout": "10s", "search_path": "pg_catalog, Odd Name"}
 	return set
 }
@@ -31,8 +32,15 @@ func converged(t *testing.T, w *world, set specs.Set) {
 // what is changed by hand comes back.
 func TestAuthenticator(t *testing.T) {
 	w := newWorld(t, "logins", `CREATE SCHEMA logins; CREATE TABLE logins.t (user_id text); INSERT INTO logins.t VALUES ('alice');
-CREATE ROLE logins_old LOGIN SUPERUSER PASSWORD 'x'; COMMENT ON ROLE logins_old IS 'the api''s'`)
-	t.Cleanup(func() { w.exec("DROP ROLE logins_old") })
+CREATE TABLE logins.more (user_id text); CREATE VIEW logins.v AS SELECT * FROM logins.t;
+CREATE FUNCTION logins.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE SCHEMA others; CREATE TABLE others.t (x int); GRANT USAGE ON SCHEMA others TO PUBLIC;
+CREATE ROLE logins_old LOGIN SUPERUSER PASSWORD 'x'; COMMENT ON ROLE logins_old IS 'the api''s';
+CREATE ROLE logins_stranger; CREATE ROLE logins_in; CREATE ROLE logins_power REPLICATION; GRANT logins_power TO logins_in;
+GRANT SELECT ON logins.v, others.t TO logins_old; GRANT pg_monitor, logins_in, logins_stranger TO logins_old; GRANT logins_old TO bob; ALTER TABLE logins.more OWNER TO logins_old;
+CREATE VIEW others.v AS SELECT * FROM logins.t; GRANT SELECT ON others.v TO logins_old`)
+	t.Cleanup(func() {
+		w.exec("DROP OWNED BY logins_old, carol; DROP ROLE logins_old; DROP ROLE logins_stranger; DROP ROLE logins_in; DROP ROLE logins_power")
+	})
 	for _, name := range []string{"logins_new", "logins_old"} {
 		set := loginSet(w, name, project("logins", "user_id"))
 		converged(t, w, set)
@@ -48,15 +56,39 @@ CREATE ROLE logins_old LOGIN SUPERUSER PASSWORD 'x'; COMMENT ON ROLE logins_old 
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, damage := range []string{
+			"GRANT pg_read_all_data TO " + name, "GRANT logins_in TO " + name + " WITH ADMIN OPTION", "GRANT postgres TO " + name, "GRANT " + name + " TO bob",
+			"GRANT USAGE, CREATE ON SCHEMA logins TO " + name, "GRANT SELECT ON logins.v TO " + name, "GRANT DELETE, UPDATE (user_id) ON logins.t TO " + name + " WITH GRANT OPTION",
+			"GRANT EXECUTE ON FUNCTION logins.f TO " + name, "CREATE POLICY p ON logins.t TO " + name + ", bob USING (true)",
+			"ALTER TABLE logins.t OWNER TO " + name, "ALTER VIEW logins.v OWNER TO " + name, "ALTER FUNCTION logins.f OWNER TO " + name, "ALTER SCHEMA logins OWNER TO " + name,
+			"DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO " + name + "; GRANT CREATE ON DATABASE %1$I TO carol', current_database()); END $$",
+			"DO $$ BEGIN EXECUTE format('GRANT CREATE, CONNECT ON DATABASE %I TO " + name + "', current_database()); END $$",
+			"ALTER DEFAULT PRIVILEGES IN SCHEMA logins GRANT SELECT ON TABLES TO " + name, "ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO " + name,
+			"GRANT SET ON PARAMETER session_replication_role TO " + name, "GRANT SELECT (rolpassword) ON pg_authid TO " + name, "GRANT SELECT ON pg_statistic TO " + name,
+			"GRANT EXECUTE ON FUNCTION pg_read_file(text) TO " + name, "GRANT SELECT ON others.v TO " + name,
 			"ALTER ROLE " + name + " SUPERUSER BYPASSRLS", "ALTER ROLE " + name + " INHERIT", "ALTER ROLE " + name + " NOLOGIN",
 			"ALTER ROLE " + name + " SET row_security = off", "REVOKE logins_user FROM " + name, "GRANT logins_admin TO " + name + " WITH ADMIN OPTION",
 			"GRANT logins_admin TO bob",
 		} {
+			if name == "logins_old" && !strings.HasPrefix(damage, "ALTER ROLE") {
+				continue // it is all the same for one that was there
+			}
 			w.exec(damage)
-			if _, p := w.plan(set); p.Empty() {
+			r, p := w.plan(set)
+			if p.Empty() {
 				t.Errorf("not seen: %s", damage)
 			}
-			converged(t, w, set)
+			if err := r.Apply(t.Context(), p, nil).Err(); err != nil {
+				t.Fatalf("%s: %v", damage, err)
+			}
+			if p, err := r.Plan(t.Context(), set); err != nil || !p.Empty() {
+				t.Fatalf("the plan is not empty after %s: %v\n%s", damage, err, describe(p))
+			}
+			_ = r.Enforcers[0].Enforcer.(*Enforcer).Close(t.Context())
+		}
+		if name == "logins_old" { // what reaches no rows of projects stays
+			if _, err := conn.PgConn().Exec(t.Context(), "RESET ROLE; SELECT * FROM others.t; SET ROLE logins_stranger").ReadAll(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 	w.apply()

@@ -1,22 +1,12 @@
 package postgres
 
-// pathsCTE are the ways to the rows of projects that no privilege on their own
-// relations tells of: paths(base, home, rel, does) says that who may do "does"
-// with rel reaches base, which lies in the schema home, with rights that need
-// not be his. Schemas of projects are those that bear a mark, or whose roles do.
-//
-// power are the roles that reach rows of projects by themselves: what runs
-// with their rights may do so too. A role that may create roles makes itself
-// a member of others (up to version 15), one that runs programs or writes
-// files becomes the server. It is asked only where a function is suspect.
-//
-// The rights that a view or rule uses are its owner's, see
-// https://www.postgresql.org/docs/current/rules-privileges.html; parts of a
-// table are reached by the table's privileges and policies alone, see
-// https://www.postgresql.org/docs/current/ddl-inherit.html; the actions of
-// foreign keys run as the owner of the referencing table and past policies; a
-// trigger's function is not asked who may execute it.
-const pathsCTE = `
+// powerCTE are the schemas of projects, marked: those that bear a mark, or whose
+// roles do; and the roles that reach rows of them by themselves, power: what
+// runs with their rights may do so too. A role that may create roles makes
+// itself a member of others (up to version 15), one that runs programs or
+// writes files becomes the server, one that replicates reads what is written.
+// Who takes part in power is asked only where there is somebody to ask for.
+const powerCTE = `
 WITH RECURSIVE marked AS MATERIALIZED (
   SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND objsubid = 0 AND description LIKE 'cordon:postgres.schema.%'
   UNION SELECT n.oid FROM pg_roles r JOIN pg_shdescription d ON d.classoid = 'pg_authid'::regclass AND d.objoid = r.oid JOIN pg_namespace n ON r.rolname = n.nspname || '_service'
@@ -25,14 +15,27 @@ member(roleid, member) AS (
   SELECT roleid, member FROM pg_auth_members
   UNION ALL SELECT r.oid, d.datdba FROM pg_roles r, pg_database d WHERE r.rolname = 'pg_database_owner' AND d.datname = current_database()),
 power(oid) AS (
-  SELECT oid FROM pg_roles WHERE rolsuper OR rolbypassrls OR rolcreaterole OR rolname IN
+  SELECT oid FROM pg_roles WHERE rolsuper OR rolbypassrls OR rolcreaterole OR rolreplication OR rolname IN
     ('pg_read_all_data', 'pg_write_all_data', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')
   UNION SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:postgres.role.%'
   UNION SELECT nspowner FROM pg_namespace WHERE oid IN (TABLE marked)
   UNION SELECT d.refobjid FROM pg_shdepend d JOIN pg_class c ON c.oid = d.objid
         WHERE d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND d.classid = 'pg_class'::regclass
           AND d.refclassid = 'pg_authid'::regclass AND d.deptype IN ('o', 'a') AND c.relnamespace IN (TABLE marked)
-  UNION SELECT m.member FROM power p JOIN member m ON m.roleid = p.oid),
+  UNION SELECT m.member FROM power p JOIN member m ON m.roleid = p.oid)`
+
+// pathsCTE are the ways to the rows of projects that no privilege on their own
+// relations tells of: paths(base, home, rel, does) says that who may do "does"
+// with rel reaches base, which lies in the schema home, with rights that need
+// not be his.
+//
+// The rights that a view or rule uses are its owner's, see
+// https://www.postgresql.org/docs/current/rules-privileges.html; parts of a
+// table are reached by the table's privileges and policies alone, see
+// https://www.postgresql.org/docs/current/ddl-inherit.html; the actions of
+// foreign keys run as the owner of the referencing table and past policies; a
+// trigger's function is not asked who may execute it.
+const pathsCTE = powerCTE + `,
 edges(src, dst, does) AS MATERIALIZED (
   SELECT d.refobjid, w.ev_class, (ARRAY[NULL, 'UPDATE', 'INSERT', 'DELETE'])[w.ev_type::text::int]
   FROM pg_rewrite w JOIN pg_class c ON c.oid = w.ev_class

@@ -32,7 +32,7 @@ WITH held AS MATERIALIZED (
   SELECT d.classid, d.objid FROM pg_shdepend d
   WHERE d.deptype = 'a' AND d.refclassid = 'pg_authid'::regclass AND d.classid NOT IN ('pg_class'::regclass, 'pg_namespace'::regclass, 'pg_proc'::regclass, 'pg_default_acl'::regclass)
     AND d.dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
-    AND d.refobjid IN (SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:postgres.role.%'))
+    AND d.refobjid IN (SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND (description LIKE 'cordon:postgres.role.%' OR description LIKE 'cordon:postgres.login.%')))
 SELECT target, pg_get_userbyid(owner), acl::text[] FROM (
   SELECT 'DATABASE ' || quote_ident(datname) AS target, datdba AS owner, datacl AS acl FROM pg_database WHERE ('pg_database'::regclass, oid) IN (TABLE held)
   UNION ALL SELECT 'TABLESPACE ' || quote_ident(spcname), spcowner, spcacl FROM pg_tablespace WHERE ('pg_tablespace'::regclass, oid) IN (TABLE held)
@@ -114,21 +114,28 @@ func (c setting) name() string {
 func (s *state) strayDrift(role string) []string {
 	var out []string
 	for _, x := range s.strays {
-		for _, p := range x.acl {
-			if p.grantee == role && p.grantee != x.owner {
-				out = append(out, fmt.Sprintf("%s on %s", p.label(), x.target))
-			}
+		for _, p := range s.stray(x, role) {
+			out = append(out, fmt.Sprintf("%s on %s", p.label(), x.target))
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
+// stray is what of x the role is not to have. The authenticator, which must
+// connect, may have the right to.
+func (s *state) stray(x stray, role string) []privilege {
+	connects := strings.HasPrefix(x.target, "DATABASE ") && !s.marked(role)
+	return slices.DeleteFunc(slices.Clone(x.acl), func(p privilege) bool {
+		return p.grantee != role || role == x.owner || connects && (p.name == "CONNECT" || p.name == "TEMPORARY")
+	})
+}
+
 // dropStrays takes them away.
 func (s *state) dropStrays(role string) []statement {
 	var out []statement
 	for _, x := range s.strays {
-		revokes, _ := alterACL(x.target, x.owner, x.acl, func(grantee string) bool { return grantee == role && grantee != x.owner }, nil)
+		revokes, _ := alterACL(x.target, x.owner, s.stray(x, role), func(string) bool { return true }, nil)
 		out = append(out, revokes...)
 	}
 	return out

@@ -118,7 +118,7 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource
 	for _, d := range e.options.Databases {
 		err := e.reading(ctx, d.Name, func(tx pgx.Tx) error {
-			s, err := readState(ctx, tx, d.Name, scope{whole: true})
+			s, err := readState(ctx, tx, d.Name, scope{whole: true, authenticator: d.Authenticator})
 			if err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func (s *state) schema(n *liveSchema) (Schema, bool) {
 	switch {
 	case !n.marked:
 		out.Drift = []string{"not marked"}
-	case s.marked(n.owner):
+	case s.bound(n.owner):
 		out.Drift = []string{fmt.Sprintf("owned by %q", n.owner)}
 	}
 	return out, n.marked || len(out.Grants) > 0
@@ -243,15 +243,30 @@ func (s *state) schema(n *liveSchema) (Schema, bool) {
 
 func (s *state) marked(role string) bool { return s.roles[role] != nil }
 
+// authenticates tells whether the role is the block's authenticator, also
+// while it bears no mark yet.
+func (s *state) authenticates(role string) bool {
+	return role != "" && role == s.authenticator || s.isLogin(role)
+}
+
+// bound tells whether the role must have nothing of a project's but what is
+// declared.
+func (s *state) bound(role string) bool { return s.marked(role) || s.authenticates(role) }
+
+// usurps tells whether an owner of something in n is not to own it.
+func (s *state) usurps(n *liveSchema, owner string) bool {
+	return s.marked(owner) || n != nil && n.marked && s.authenticates(owner)
+}
+
 // managed tells whose privileges on an object in n are cordon's business:
-// marked roles' everywhere, PUBLIC's in marked schemas. What an owner has is
-// inherent.
+// marked roles' everywhere, PUBLIC's in marked schemas, the authenticator's
+// there and in the catalogs. What an owner has is inherent.
 func (s *state) managed(n *liveSchema, owner string) func(string) bool {
 	return func(grantee string) bool {
 		if grantee == "" {
 			return n != nil && n.marked
 		}
-		return s.marked(grantee) && grantee != owner
+		return grantee != owner && (s.marked(grantee) || n != nil && (n.marked || n.name == "pg_catalog") && s.authenticates(grantee))
 	}
 }
 
@@ -279,7 +294,8 @@ func (s *state) table(r *relation) (Table, bool) {
 			live = live || p.marked
 		}
 	}
-	if live && s.marked(r.owner) {
+	if s.usurps(n, r.owner) && (live || n != nil && n.marked) {
+		live = true
 		out.Drift = []string{fmt.Sprintf("owned by %q", r.owner)}
 	}
 	return out, live
@@ -305,7 +321,7 @@ func (s *state) policy(r *relation, p livePolicy) Policy {
 		switch {
 		case role == "":
 			out.Roles = append(out.Roles, Public)
-		case s.marked(role) || p.ours():
+		case s.bound(role) || p.ours():
 			out.Roles = append(out.Roles, role)
 		}
 	}

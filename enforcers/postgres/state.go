@@ -28,6 +28,7 @@ type state struct {
 	strays                []stray
 	exposing              []exposing
 	version               int
+	authenticator         string // by the files; it may lack its mark still
 }
 
 // liveRole is a role that bears a mark, of any installation.
@@ -97,11 +98,12 @@ type scope struct {
 	whole          bool
 	exposing       bool // also what exposes rows from outside; whole includes it
 	schemas, roles []string
+	authenticator  string // by the files, "" is none
 }
 
 // readState asks the same few queries whatever the number of objects.
 func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, error) {
-	s := &state{block: block, roles: map[string]*liveRole{}, logins: map[string]*liveRole{}, taken: map[string]bool{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
+	s := &state{block: block, authenticator: in.authenticator, roles: map[string]*liveRole{}, logins: map[string]*liveRole{}, taken: map[string]bool{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
 	b := new(pgx.Batch)
 	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user, &s.version) })
 	s.queueSchemas(b, in)
@@ -236,22 +238,26 @@ func (s *state) queueRoles(b *pgx.Batch, in scope) {
 	}
 	b.Queue(rolesSQL+roles, args...).Query(func(rows pgx.Rows) error { return scanRoles(rows, s.roles) })
 	b.Queue(rolesSQL + loginsAll).Query(func(rows pgx.Rows) error { return scanRoles(rows, s.logins) })
-	b.Queue(membersSQL+members, args...).Query(func(rows pgx.Rows) error {
-		var role string
-		var m membership
-		_, err := pgx.ForEachRow(rows, []any{&role, &m.with, &m.grantor, &m.admin, &m.inherit, &m.set}, func() error {
-			if r := s.roles[role]; r != nil {
-				r.members = append(r.members, m)
-			}
-			if r := s.roles[m.with]; r != nil {
-				of := m
-				of.with = role
-				r.memberOf = append(r.memberOf, of)
-			}
-			return nil
-		})
-		return err
+	b.Queue(loginMembersSQL).Query(func(rows pgx.Rows) error { return scanMembers(rows, s.logins) })
+	b.Queue(membersSQL+members, args...).Query(func(rows pgx.Rows) error { return scanMembers(rows, s.roles) })
+}
+
+// scanMembers hands memberships to those of the roles that take part.
+func scanMembers(rows pgx.Rows, to map[string]*liveRole) error {
+	var role string
+	var m membership
+	_, err := pgx.ForEachRow(rows, []any{&role, &m.with, &m.grantor, &m.admin, &m.inherit, &m.set}, func() error {
+		if r := to[role]; r != nil {
+			r.members = append(r.members, m)
+		}
+		if r := to[m.with]; r != nil {
+			of := m
+			of.with = role
+			r.memberOf = append(r.memberOf, of)
+		}
+		return nil
 	})
+	return err
 }
 
 // attributes are what a project's role must not have, in the order of rolesSQL.

@@ -33,7 +33,7 @@ func (t Table) alter(s *state) ([]statement, error) {
 	if r == nil {
 		return nil, errGone("relation")
 	}
-	if s.marked(r.owner) {
+	if s.usurps(s.schemas[r.schema], r.owner) {
 		return []statement{t.reclaim(s, r)}, nil
 	}
 	var out []statement
@@ -104,7 +104,7 @@ func (s *state) dropPolicy(r *relation, p livePolicy) statement {
 	on := quote(p.name) + " ON " + quote(r.schema, r.name)
 	var others []string
 	for _, role := range p.roles {
-		if role != "" && !s.marked(role) {
+		if role != "" && !s.bound(role) {
 			others = append(others, quote(role))
 		}
 	}

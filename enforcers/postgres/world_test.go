@@ -28,7 +28,8 @@ type world struct {
 	url   string
 	block string // name of the database block
 
-	trusted []string // by the block
+	trusted       []string // by the block
+	authenticator string   // likewise
 }
 
 // block names must differ between worlds: roles are the cluster's.
@@ -72,7 +73,7 @@ func (w *world) enforcerAs(t testing.TB, url string, tracer pgx.QueryTracer) *En
 }
 
 func (w *world) databases() []specs.Database {
-	return []specs.Database{{Name: w.block, Trusted: w.trusted}}
+	return []specs.Database{{Name: w.block, Trusted: w.trusted, Authenticator: w.authenticator}}
 }
 
 // set is the projects with the facts that are there now.
