@@ -64,9 +64,10 @@ func (e *Enforcer) conn(ctx context.Context, database string) (*pgx.Conn, error)
 	return c, nil
 }
 
-// checked is conn, for a connection that may have been idle for long.
+// checked is conn, for a connection that may have been idle for long, or began
+// with settings that are gone since.
 func (e *Enforcer) checked(ctx context.Context, database string) (*pgx.Conn, error) {
-	if c := e.conns[database]; c != nil && c.Ping(ctx) != nil {
+	if c := e.conns[database]; c != nil && (c.PgConn().CustomData()[claimed] != nil || c.Ping(ctx) != nil) {
 		_ = c.Close(ctx)
 		delete(e.conns, database)
 	}
@@ -115,16 +116,30 @@ func (e *Enforcer) connect(ctx context.Context, database string, told func()) (*
 // one that answers, or drops what the session is to begin with. The settings
 // and locks that changes rely on could be another's at the next statement.
 func direct(ctx context.Context, c *pgx.Conn) error {
-	results, err := c.PgConn().Exec(ctx, "SELECT pg_backend_pid(), current_setting('search_path')").ReadAll()
+	results, err := c.PgConn().Exec(ctx, "SELECT pg_backend_pid(), current_setting('search_path'), ("+forgetSQL+")").ReadAll()
 	if err != nil {
 		return err
 	}
 	row := results[0].Rows[0]
+	if string(row[2]) != "0" {
+		c.PgConn().CustomData()[claimed] = true
+	}
 	if string(row[0]) == strconv.FormatUint(uint64(c.PgConn().PID()), 10) && string(row[1]) == "pg_catalog" {
 		return nil
 	}
 	return errors.New(pooled)
 }
+
+// forgetSQL empties the claims that the database and roles have set in the
+// session: what is left are those of the server's configuration, which no
+// catalog tells of. A session that had some can't tell when they are gone.
+const forgetSQL = `
+SELECT count(set_config(split_part(c, '=', 1), '', false)) FROM pg_db_role_setting d, unnest(d.setconfig) c
+WHERE d.setrole IN (0, (SELECT oid FROM pg_roles WHERE rolname = session_user)) AND c ILIKE 'request.%'
+  AND d.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))`
+
+// claimed is the key of connections that forgot claims.
+const claimed = "cordon.claimed"
 
 const pooled = "a connection pooler stands in between: cordon needs a session of its own, connect to the server directly"
 

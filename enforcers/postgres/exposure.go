@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func (x Exposure) Excess() bool { return true }
 // exposing is an object that could expose rows, whoever may use it.
 type exposing struct {
 	kind, schema, name, object string
-	target, owner, rights      string // target as GRANT names it; of a setting "here": in this database only
+	target, owner, rights      string // target as GRANT names it; of a setting "here": in this database only, or byServer
 	acl                        []privilege
 	unnamed                    bool // it can be had without its schema
 	reaches                    []string
@@ -123,6 +124,10 @@ func (s *state) exposure(x exposing) (Exposure, bool) {
 	return out, len(out.Grants) > 0
 }
 
+// byServer is how it tells that a setting is of the server's configuration,
+// which no transaction changes.
+const byServer = "server"
+
 // ownerRights is how exposedOthersSQL tells that code runs as its owner.
 const ownerRights = "its owner"
 
@@ -178,6 +183,8 @@ func (x Exposure) unmake(_ context.Context, _ pgx.Tx, s *state) ([]statement, er
 	for _, l := range s.exposing {
 		switch {
 		case l.object != x.Object:
+		case l.target == byServer:
+			return nil, errors.New(x.note())
 		case l.kind == "setting":
 			on := "ALTER ROLE ALL"
 			if l.target == "here" {
@@ -212,6 +219,10 @@ func exposureOf(r reconciler.Resource) (Exposure, bool) {
 
 // note says what the exposure is, and what becomes of it.
 func (x Exposure) note() string {
+	if x.Kind == "setting" && x.Rights == "the server" {
+		name := strings.TrimPrefix(x.Object, "setting ")
+		return fmt.Sprintf("it is set for all who connect by the server's configuration, and decides who they are or what they see; apply can't change it: ALTER SYSTEM RESET %s, or take it out of postgresql.conf or the server's command line, and then SELECT pg_reload_conf()", name)
+	}
 	if x.Kind == "setting" {
 		return "it is set for all who connect, and decides who they are or what they see; apply resets it"
 	}

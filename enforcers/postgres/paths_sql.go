@@ -101,7 +101,8 @@ ORDER BY 1, 2, 3, 4`
 //     extension kept from PUBLIC, see pg_init_privs.
 //   - servers that PUBLIC may use as somebody, see pg_user_mapping.
 //   - parameters that PUBLIC may set though they are a superuser's.
-//   - settings of all sessions of the database or the cluster.
+//   - settings of all sessions of the database, the cluster or the server, of
+//     which cordon's own session tells (see forgetSQL).
 //
 // "named" tells that a function can be had without naming it, and so without
 // its schema: a cast, an operator, a default calls it.
@@ -136,7 +137,12 @@ UNION ALL
 SELECT 'setting', '', 'setting ' || split_part(c, '=', 1), CASE d.setdatabase WHEN 0 THEN '' ELSE 'here' END, '', NULL, 'whoever connects', true
 FROM pg_db_role_setting d, unnest(d.setconfig) c
 WHERE d.setrole = 0 AND d.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
-  AND (lower(split_part(c, '=', 1)) = ANY ($1) OR c ILIKE 'request.%')`
+  AND (lower(split_part(c, '=', 1)) = ANY ($1) OR c ILIKE 'request.%')
+UNION ALL
+SELECT 'setting', '', 'setting ' || name, '` + byServer + `', '', NULL, 'the server', true FROM (
+  SELECT 'request.jwt.claims' AS name WHERE current_setting('request.jwt.claims', true) <> ''
+  UNION ALL SELECT name FROM pg_settings WHERE name = ANY ($1) AND source IN ('configuration file', 'command line', 'environment variable') AND setting <> boot_val
+    AND (current_setting('row_security'), current_setting('session_replication_role'), current_setting('lo_compat_privileges')) <> ('on', 'origin', 'off')) s`
 	if version >= parametersFrom {
 		sql += `
 UNION ALL
