@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,17 +21,17 @@ func (d *daemonProcess) reload(ctx context.Context) {
 	signal.Notify(again, unix.SIGHUP)
 	defer signal.Stop(again)
 	changed := make(chan struct{}, 1)
-	if file := settingsFile(d.values); present(file) {
-		// It reads for itself: what it read last may be half a file.
-		watched := viper.New()
-		watched.SetConfigFile(file)
-		watched.OnConfigChange(func(fsnotify.Event) {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
-		watched.WatchConfig()
+	watch, err := watchFile(settingsFile(d.values), func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	switch {
+	case err == nil:
+		go watch(ctx)
+	case !missing(err):
+		d.log().WarnContext(ctx, "settings are read again at SIGHUP only", "error", err)
 	}
 	now := d.values
 	for {
@@ -43,9 +45,34 @@ func (d *daemonProcess) reload(ctx context.Context) {
 	}
 }
 
-func present(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
+// watchFile returns what calls changed when another file is at the path, or the
+// same with another content, until its context ends. One that is gone may come
+// back.
+func watchFile(path string, changed func()) (watch func(context.Context), err error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Add(filepath.Dir(path)); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	was, _ := os.Stat(path) // nil is no file
+	return func(ctx context.Context) {
+		defer w.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.Events: // of whatever is in the directory: the path may lead through a link
+			case <-w.Errors: // events were lost
+			}
+			is, err := os.Stat(path)
+			if err == nil && (was == nil || !os.SameFile(was, is) || !was.ModTime().Equal(is.ModTime()) || was.Size() != is.Size()) {
+				was = is
+				changed()
+			}
+		}
+	}, nil
 }
 
 // again takes over the settings that can be changed while it runs, and returns
