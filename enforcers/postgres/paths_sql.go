@@ -21,7 +21,7 @@ power(oid) AS (
   UNION SELECT nspowner FROM pg_namespace WHERE oid IN (TABLE marked)
   UNION SELECT d.refobjid FROM pg_shdepend d JOIN pg_class c ON c.oid = d.objid
         WHERE d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND d.classid = 'pg_class'::regclass
-          AND d.refclassid = 'pg_authid'::regclass AND d.deptype IN ('o', 'a') AND c.relnamespace IN (TABLE marked)
+          AND d.refclassid = 'pg_authid'::regclass AND d.deptype IN ('o', 'a') AND (c.relnamespace IN (TABLE marked)) IS TRUE
   UNION SELECT m.member FROM power p JOIN member m ON m.roleid = p.oid)`
 
 // pathsCTE are the ways to the rows of projects that no privilege on their own
@@ -35,6 +35,9 @@ power(oid) AS (
 // https://www.postgresql.org/docs/current/ddl-inherit.html; the actions of
 // foreign keys run as the owner of the referencing table and past policies; a
 // trigger's function is not asked who may execute it.
+//
+// IS TRUE and OFFSET 0 keep the server from joining what it has no statistics
+// of: the one makes it look up a hash, the other an index.
 const pathsCTE = powerCTE + `,
 edges(src, dst, does) AS MATERIALIZED (
   SELECT d.refobjid, w.ev_class, (ARRAY[NULL, 'UPDATE', 'INSERT', 'DELETE'])[w.ev_type::text::int]
@@ -46,12 +49,12 @@ edges(src, dst, does) AS MATERIALIZED (
   UNION SELECT conrelid, confrelid, 'DELETE' FROM pg_constraint WHERE contype = 'f' AND confdeltype IN ('c', 'n', 'd')
   UNION SELECT conrelid, confrelid, 'UPDATE' FROM pg_constraint WHERE contype = 'f' AND confupdtype IN ('c', 'n', 'd')),
 below(base, oid) AS (
-  SELECT i.inhparent, i.inhrelid FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE c.relnamespace IN (TABLE marked)
+  SELECT i.inhparent, i.inhrelid FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE (c.relnamespace IN (TABLE marked)) IS TRUE
   UNION SELECT b.base, i.inhrelid FROM below b JOIN pg_inherits i ON i.inhparent = b.oid),
 anything(does) AS (SELECT unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,TRIGGER}'::text[])),
 seeds(base, home, rel, does) AS (
   SELECT c.oid::regclass::text, c.relnamespace, e.dst, a.does
-  FROM edges e JOIN pg_class c ON c.oid = e.src JOIN anything a ON e.does IS NULL OR a.does = e.does WHERE c.relnamespace IN (TABLE marked)
+  FROM edges e JOIN pg_class c ON c.oid = e.src JOIN anything a ON e.does IS NULL OR a.does = e.does WHERE e.src >= 16384 AND (c.relnamespace IN (TABLE marked)) IS TRUE
   UNION ALL SELECT c.oid::regclass::text, c.relnamespace, b.oid, a.does
   FROM below b JOIN pg_class c ON c.oid = b.base, anything a
   UNION ALL SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)), 0, t.tgrelid, x.does
@@ -65,9 +68,9 @@ seeds(base, home, rel, does) AS (
   FROM pg_class c LEFT JOIN pg_init_privs i ON i.classoid = 'pg_class'::regclass AND i.objoid = c.oid AND i.objsubid = 0, aclexplode(c.relacl) x
   WHERE c.relnamespace = 'pg_catalog'::regnamespace AND c.oid < 16384 AND x.grantee = 0 AND NOT EXISTS (SELECT FROM aclexplode(i.initprivs) y WHERE y.grantee = 0 AND y.privilege_type = x.privilege_type)
   UNION ALL SELECT 'what the server keeps for itself', 0, c.attrelid, format('%s (%s)', x.privilege_type, c.attname)
-  FROM pg_attribute c JOIN pg_class r ON r.oid = c.attrelid AND r.relnamespace = 'pg_catalog'::regnamespace
+  FROM pg_class r, LATERAL (SELECT attrelid, attnum, attname, attacl FROM pg_attribute WHERE attrelid = r.oid AND attacl IS NOT NULL OFFSET 0) c
   LEFT JOIN pg_init_privs i ON i.classoid = 'pg_class'::regclass AND i.objoid = c.attrelid AND i.objsubid = c.attnum, aclexplode(c.attacl) x
-  WHERE c.attrelid < 16384 AND x.grantee = 0 AND NOT EXISTS (SELECT FROM aclexplode(i.initprivs) y WHERE y.grantee = 0 AND y.privilege_type = x.privilege_type)),
+  WHERE r.relnamespace = 'pg_catalog'::regnamespace AND r.oid < 16384 AND x.grantee = 0 AND NOT EXISTS (SELECT FROM aclexplode(i.initprivs) y WHERE y.grantee = 0 AND y.privilege_type = x.privilege_type)),
 paths(base, home, rel, does) AS (
   SELECT base, home, rel, does FROM seeds
   UNION SELECT p.base, p.home, e.dst, coalesce(e.does, p.does) FROM paths p JOIN edges e ON e.src = p.rel)`
