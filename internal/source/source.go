@@ -86,8 +86,9 @@ var (
 	ErrNothingKept = errors.New("no revision was kept yet")
 
 	// ErrRefused is what errors of Fetch wrap when the source could be read
-	// but its revision is not to be trusted: unsigned, wrongly signed, or
-	// older than what was enforced already.
+	// but its revision is not to be used: unsigned, wrongly signed, older than
+	// what was enforced already, or without files that can be read. What is
+	// known of the revision comes with the error.
 	ErrRefused = errors.New("refused")
 )
 

@@ -32,6 +32,7 @@ type Source struct {
 	past    history         // of what was kept
 	pending history         // of got, once it is kept
 	no      target          // what was refused for its history
+	bad     source.Revision // of it
 	why     error
 }
 
@@ -91,8 +92,11 @@ func (s *Source) Fetch(ctx context.Context) (source.Revision, error) {
 		return source.Revision{}, fmt.Errorf("%s: %w", s.URL, err)
 	}
 	r, err := s.revision(ctx, opened, refs, t)
+	if permanent(err) && !errors.Is(err, source.ErrRefused) { // it was read: what is newest is known, and no good
+		err = fmt.Errorf("%w: %w", source.ErrRefused, err)
+	}
 	if err != nil {
-		return source.Revision{}, fmt.Errorf("%s at %s: %w", t.name, t.hash, err)
+		return source.Revision{ID: r.ID, Author: r.Author, Title: r.Title, Time: r.Time}, fmt.Errorf("%s at %s: %w", t.name, t.hash, err)
 	}
 	return r, nil
 }
@@ -104,7 +108,7 @@ func (s *Source) revision(ctx context.Context, opened session, refs *packp.AdvRe
 		return s.got, err
 	}
 	if t == s.no {
-		return source.Revision{}, s.why
+		return s.bad, s.why
 	}
 	r, err := s.content(ctx, opened, refs, t)
 	if err != nil {
@@ -112,7 +116,7 @@ func (s *Source) revision(ctx context.Context, opened session, refs *packp.AdvRe
 	}
 	next, err := s.judge(ctx, plumbing.NewHash(r.ID))
 	if errors.Is(err, source.ErrRefused) {
-		s.no, s.why = t, err
+		s.no, s.bad, s.why = t, r, err
 	}
 	if err != nil {
 		return r, err
@@ -233,9 +237,23 @@ func (s *Source) describe(o objects, t target) (source.Revision, plumbing.Hash, 
 		r.Signed = raw
 	}
 	r.ID, r.Time = at.String(), c.Committer.When
-	r.Author = c.Author.Name + " <" + c.Author.Email + ">"
-	r.Title, _, _ = strings.Cut(strings.TrimSpace(c.Message), "\n")
+	r.Author = cut(c.Author.Name + " <" + c.Author.Email + ">")
+	title, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
+	r.Title = cut(title)
 	return r, c.TreeHash, nil
+}
+
+// cut keeps what people read of a commit, which may have megabytes, to what
+// they do read.
+func cut(s string) string {
+	const most = 200 // characters
+	n := 0
+	for i := range s {
+		if n++; n > most {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 func (o objects) tag(h plumbing.Hash) (*object.Tag, []byte, error) {

@@ -218,7 +218,11 @@ func TestTree(t *testing.T) {
 			id := r.push()
 			s := r.follow(func(o *Options) { o.Path = tt.path })
 			if tt.err != "" {
-				fails(t, s, tt.err)
+				for range 2 {
+					if r, err := s.Fetch(t.Context()); !errors.Is(err, source.ErrRefused) || !strings.Contains(err.Error(), tt.err) || r.ID != id {
+						t.Errorf("%q, %v, want %s refused with %q", r.ID, err, id, tt.err)
+					}
+				}
 				return
 			}
 			fetch1(t, s, id, tt.want)
@@ -237,6 +241,28 @@ func TestSubmodulesAreLeftOut(t *testing.T) {
 		t.Errorf("notes %q", got.Notes)
 	}
 	fails(t, r.follow(func(o *Options) { o.Path = "specs/module" }), "module is a submodule")
+}
+
+// A message of megabytes does not go to logs, pages and whoever is told.
+func TestLongMessage(t *testing.T) {
+	r := newRepo(t)
+	for text, want := range map[string]string{
+		"short\n\nmore":             "short",
+		strings.Repeat("ä", 200):    strings.Repeat("ä", 200),
+		strings.Repeat("ä", 100000): strings.Repeat("ä", 200) + "…",
+	} {
+		r.write("specs/a.hcl", text)
+		message := filepath.Join(r.dir, "message")
+		must(t, os.WriteFile(message, []byte(text), 0o600))
+		r.git("add", ".")
+		r.git("commit", "-q", "-F", message)
+		r.git("push", "-q", "-f", "origin", "HEAD:main")
+		got, err := r.follow().Fetch(t.Context())
+		must(t, err)
+		if got.Title != want {
+			t.Errorf("%d characters, want %d", len(got.Title), len(want))
+		}
+	}
 }
 
 // Whatever is wrong with the cache, the next fetch mends it; what was kept is
