@@ -26,6 +26,8 @@ type Follower struct {
 	// Used is called with each set once it is being enforced; nil: nobody.
 	Used func(specs.Set)
 
+	unkept bool // the source could not keep what is enforced; Run's alone
+
 	mu      sync.Mutex
 	again   bool // the files are to be loaded though they are the same
 	current source.Revision
@@ -131,6 +133,9 @@ func (f *Follower) consider(ctx context.Context, r source.Revision) {
 	f.mu.Unlock()
 	if enforced {
 		f.accept()
+		if f.unkept {
+			f.keep(r)
+		}
 		return
 	}
 	set, wrong := f.Load(r.Files)
@@ -147,9 +152,17 @@ func (f *Follower) consider(ctx context.Context, r source.Revision) {
 		}
 	}
 	f.use(r, set, target)
-	if err := f.Source.Keep(r); err != nil {
+	f.keep(r)
+}
+
+// keep has the source remember what is enforced, and is called again until it
+// does: a disk may be full for a while.
+func (f *Follower) keep(r source.Revision) {
+	err := f.Source.Keep(r)
+	if err != nil && !f.unkept {
 		f.Log.Error("the revision is enforced, but will not be known after a restart", "revision", r.ID, "error", err)
 	}
+	f.unkept = err != nil
 }
 
 func closeAll(t loop.Target) {

@@ -23,6 +23,7 @@ type shelf struct {
 	rev  source.Revision
 	err  error
 	kept source.Revision
+	full error // why nothing can be kept
 	last error
 }
 
@@ -33,8 +34,10 @@ func (s *shelf) Status() source.Status            { return source.Status{How: "b
 func (s *shelf) Keep(r source.Revision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = r
-	return nil
+	if s.full == nil {
+		s.kept = r
+	}
+	return s.full
 }
 func (s *shelf) Last() (source.Revision, error) { return s.kept, s.last }
 
@@ -117,6 +120,25 @@ func follow(t *testing.T, s *shelf, f func(r *rig)) {
 		cancel()
 		if err := <-done; err != context.Canceled {
 			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// What could not be kept, for a disk that is full, is kept once it can be: a
+// restart would go back otherwise.
+func TestKeptLater(t *testing.T) {
+	s := &shelf{last: source.ErrNothingKept, rev: revision("one")}
+	follow(t, s, func(r *rig) {
+		s.put("one", nil)
+		s.full = errors.New("no space left on device")
+		s.put("two", nil)
+		if id := s.kept.ID; id != "one" {
+			t.Fatalf("kept %q on a full disk", id)
+		}
+		s.full = nil
+		s.put("two", nil)
+		if id := s.kept.ID; id != "two" {
+			t.Errorf("kept %q when there was room again", id)
 		}
 	})
 }
