@@ -81,17 +81,35 @@ func (c Caller) operates(project string) bool {
 	return c.Root || project != "" && slices.Contains(c.Projects, project)
 }
 
-// census tells operators by one reading of the user database.
+// census tells operators by one reading of the user database: thousands of
+// projects name the same few, and anybody may ask.
 type census struct {
 	accounts
-	peer peer
-	name string
-	gids []uint32
+	users, groups map[string]found
+	peer          peer
+	name          string
+	gids          []uint32
+}
+
+// found is what the user database answered.
+type found struct {
+	id  uint32
+	err error
+}
+
+// once looks a name up unless that was done.
+func once(before map[string]found, name string, look func(string) (uint32, error)) (uint32, error) {
+	f, ok := before[name]
+	if !ok {
+		f.id, f.err = look(name)
+		before[name] = f
+	}
+	return f.id, f.err
 }
 
 // take looks the peer up. One that the database does not know is in no group.
 func take(a accounts, p peer) (*census, error) {
-	c := &census{accounts: a, peer: p}
+	c := &census{accounts: a, peer: p, users: map[string]found{}, groups: map[string]found{}}
 	var err error
 	c.name, c.gids, err = a.of(p.uid)
 	if unknown(err) {
@@ -129,12 +147,12 @@ func (c *census) operator(p specs.Project) (ok bool, lost string, err error) {
 		switch kind {
 		case "user":
 			var uid uint32
-			if uid, err = c.user(name); err == nil && uid == c.peer.uid {
+			if uid, err = once(c.users, name, c.user); err == nil && uid == c.peer.uid {
 				return true, "", nil
 			}
 		case "group":
 			var gid uint32
-			if gid, err = c.group(name); err != nil || !slices.Contains(c.gids, gid) {
+			if gid, err = once(c.groups, name, c.group); err != nil || !slices.Contains(c.gids, gid) {
 				break
 			}
 			if c.peer.has(gid) {

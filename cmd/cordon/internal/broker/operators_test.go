@@ -187,3 +187,30 @@ func TestHush(t *testing.T) {
 		t.Errorf("%d users are remembered", len(h.of))
 	}
 }
+
+// counting is a user database that counts what is looked up.
+type counting struct {
+	db
+	asked *int
+}
+
+func (c counting) user(name string) (uint32, error)  { *c.asked++; return c.db.user(name) }
+func (c counting) group(name string) (uint32, error) { *c.asked++; return c.db.group(name) }
+
+// Anybody may ask, so a request must not read the user database for each
+// project.
+func TestLookUpsOfManyProjects(t *testing.T) {
+	asked := 0
+	d := counting{db{users: map[string]uint32{"bob": 1000}, groups: map[string]uint32{"shop": 50}}, &asked}
+	set := specs.Set{}
+	for range 1000 {
+		set.Projects = append(set.Projects, specs.Project{Name: "p", Operators: []string{"group:shop", "group:none-such", "user:bob"}})
+	}
+	c, err := take(d, peer{uid: 1000})
+	must(t, err)
+	caller, err := c.caller(set, false)
+	must(t, err)
+	if len(caller.Projects) != 1000 || asked != 3 {
+		t.Errorf("operator of %d projects by %d look-ups, want 1000 by 3", len(caller.Projects), asked)
+	}
+}
