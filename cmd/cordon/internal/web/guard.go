@@ -54,6 +54,7 @@ func allowed(names []string) func(string) bool {
 		if _, err := netip.ParseAddr(host); err == nil {
 			return true
 		}
-		return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
+		// A machine without a name of its own has none to be asked by.
+		return host != "" && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -61,7 +62,7 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"GET", "/icon.svg", "LOCALHOST:1", 200},
 		{"GET", "/metrics", "10.1.2.3:9464", 200},
 		{"GET", "/healthz", "[fe80::1]", 200},
-		{"GET", "/readyz", own, 200},
+		{"GET", "/readyz", cmp.Or(own, "localhost"), 200}, // there are machines without a name
 		{"GET", "/", "Cordon.example.org:9464", 200},
 		{"POST", "/", "127.0.0.1", 405},
 		{"DELETE", "/metrics", "127.0.0.1", 405},
