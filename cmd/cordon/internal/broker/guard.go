@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -44,6 +45,64 @@ func (t *turnstile) leave(uid uint32) {
 	}
 	if uid != 0 {
 		t.all--
+	}
+}
+
+// turns bound how many sessions start at the same moment. One user has half of
+// them at most: whose starts hang keeps only himself from starting more.
+type turns struct {
+	all chan struct{}
+	mu  sync.Mutex
+	of  map[uint32]*queue
+}
+
+// queue is the turns of one user, and how many hold or want one.
+type queue struct {
+	turns chan struct{}
+	users int
+}
+
+func newTurns(n int) turns { return turns{all: make(chan struct{}, n), of: map[uint32]*queue{}} }
+
+// take waits for a turn, or until ctx ends. Giving it back more than once does
+// nothing.
+func (t *turns) take(ctx context.Context, uid uint32) (give func(), err error) {
+	q := t.join(uid)
+	for _, c := range []chan struct{}{q.turns, t.all} {
+		select {
+		case c <- struct{}{}:
+		case <-ctx.Done():
+			if c == t.all {
+				<-q.turns
+			}
+			t.part(uid, q)
+			return nil, context.Cause(ctx)
+		}
+	}
+	return sync.OnceFunc(func() {
+		<-t.all
+		<-q.turns
+		t.part(uid, q)
+	}), nil
+}
+
+func (t *turns) join(uid uint32) *queue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.of[uid]
+	if q == nil {
+		q = &queue{turns: make(chan struct{}, max(1, cap(t.all)/2))}
+		t.of[uid] = q
+	}
+	q.users++
+	return q
+}
+
+func (t *turns) part(uid uint32, q *queue) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q.users--; q.users == 0 {
+		delete(t.of, uid)
 	}
 }
 

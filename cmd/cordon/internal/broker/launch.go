@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -133,12 +132,10 @@ func (v *visit) attend(ctx context.Context, control *net.UnixConn) {
 		}
 		switch b[0] {
 		case runnerReady:
-			select {
-			case v.turn <- struct{}{}:
-			case <-ctx.Done():
+			var err error
+			if done, err = v.turns.take(ctx, v.peer.uid); err != nil {
 				return
 			}
-			done = sync.OnceFunc(func() { <-v.turn })
 			late := time.AfterFunc(startTimeout, done)
 			defer late.Stop()
 			_ = control.SetWriteDeadline(time.Now().Add(jobTimeout))

@@ -70,7 +70,7 @@ type Server struct {
 	routes   map[string]route
 	entrance turnstile
 	hush     hush
-	turn     chan struct{} // as many as sessions may start at the same moment
+	turns    turns
 }
 
 // New returns a Server that answers the kinds of this package.
@@ -81,7 +81,7 @@ func New(o Options) *Server {
 	if o.Program == "" {
 		o.Program = "/proc/self/exe"
 	}
-	s := &Server{Options: o, accounts: system{}, routes: map[string]route{}, turn: make(chan struct{}, max(4, 2*runtime.NumCPU()))}
+	s := &Server{Options: o, accounts: system{}, routes: map[string]route{}, turns: newTurns(max(4, 2*runtime.NumCPU()))}
 	s.Handle(KindPS, Operators, s.ps)
 	s.Handle(KindStop, Operators, s.stop)
 	s.Handle(kindSet, Root, s.set)

@@ -448,7 +448,36 @@ func TestMany(t *testing.T) {
 	if slices.ContainsFunc(codes, func(c string) bool { return c != "7<nil>" }) {
 		t.Error(codes)
 	}
-	for range cap(h.turn) { // all are free, or will be
-		h.turn <- struct{}{}
+	for range cap(h.turns.all) { // all are free, or will be
+		h.turns.all <- struct{}{}
+	}
+}
+
+// One user's starts, should they hang, leave turns to others; and what is given
+// back can be had again.
+func TestTurnsAreShared(t *testing.T) {
+	turns := newTurns(4)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	var gives []func()
+	for _, uid := range []uint32{1, 1, 2, 2} {
+		give, err := turns.take(t.Context(), uid)
+		must(t, err)
+		gives = append(gives, give)
+		if uid == 1 && len(gives) == 2 {
+			if _, err := turns.take(ended, 1); err == nil {
+				t.Error("a third of one user's")
+			}
+		}
+	}
+	if _, err := turns.take(ended, 3); err == nil {
+		t.Error("a fifth")
+	}
+	for _, give := range gives {
+		give()
+		give()
+	}
+	if len(turns.all) > 0 || len(turns.of) > 0 {
+		t.Errorf("%d are taken, by %d", len(turns.all), len(turns.of))
 	}
 }
