@@ -206,7 +206,7 @@ func ring(c chan struct{}) {
 // stay in their order.
 func (l *Loop) Emit(e Event) {
 	l.mu.Lock()
-	if l.revision != nil && e.Revision == "" {
+	if l.revision != nil && e.Revision == "" && e.Kind != RevisionRefused { // that is another one, known or not
 		e.Revision = l.revision.ID
 	}
 	l.mu.Unlock()

@@ -200,7 +200,7 @@ func TestFollow(t *testing.T) {
 
 		// What is not trusted neither.
 		nothing.put("", fmt.Errorf("unsigned: %w", source.ErrRefused))
-		r.want(t, "refusal r1 unsigned: refused", "r1", ": unsigned")
+		r.want(t, "refusal  unsigned: refused", "r1", ": unsigned")
 
 		// Nor what removes too much, until that is allowed.
 		r.size = 10
