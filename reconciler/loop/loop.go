@@ -188,7 +188,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-l.kick:
 		case <-expiry:
-			_ = l.resume(daemon, "its time is over") // it says so itself when the memory can't be written
+			l.expire()
 		}
 	}
 }

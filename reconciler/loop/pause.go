@@ -58,14 +58,27 @@ func (l *Loop) setPaused(p *Pause) error {
 	return err
 }
 
-// expiry receives when the pause is over; nil: there is none.
+// lookAgain is how long a pause is waited for without looking at the clock,
+// which may be set meanwhile.
+const lookAgain = time.Minute
+
+// expiry receives when the pause may be over; nil: there is none.
 func (l *Loop) expiry() <-chan time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.memory.Paused == nil {
 		return nil
 	}
-	return time.After(time.Until(l.memory.Paused.Until))
+	return time.After(min(time.Until(l.memory.Paused.Until.Round(0)), lookAgain))
+}
+
+// expire ends a pause whose time is over.
+func (l *Loop) expire() {
+	p := l.paused()
+	if p == nil || time.Now().Before(p.Until.Round(0)) { // by the wall's clock
+		return
+	}
+	_ = l.resume(daemon, "its time is over") // it says so itself when the memory can't be written
 }
 
 // paused returns the pause that is in force.

@@ -312,3 +312,11 @@ func TestNobodyToTell(t *testing.T) {
 	n.Emit(drift(0))
 	n.Run(t.Context())
 }
+
+func TestLongTexts(t *testing.T) {
+	var m Message
+	m.add(loop.Event{Kind: loop.ChangeFailed, Text: strings.Repeat("t", 1<<20), Error: strings.Repeat("e", 1<<20)})
+	if e := m.Events[0]; len(e.Text) > 4*maxText || len(e.Error) > 4*maxText {
+		t.Errorf("%d and %d bytes", len(e.Text), len(e.Error))
+	}
+}

@@ -91,6 +91,7 @@ func (m *Message) add(e loop.Event) {
 	m.Counts[e.Kind]++
 	m.Last = e.Time
 	if len(m.Events) < keptEvents {
+		e.Text, e.Error = cut(e.Text, maxText), cut(e.Error, maxText) // a failed command says as much as it likes
 		m.Events = append(m.Events, e)
 	} else {
 		m.Omitted++
