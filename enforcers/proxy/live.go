@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	sweepEvery = 5 * time.Second       // a holder that was killed makes no event; its next request fails all the same
+	sweepEvery = 2 * time.Second       // a holder that was killed makes no event; its next request fails all the same
 	scanAtMost = 20 * time.Millisecond // how often strangers may make the proxy look for their session
 )
 
