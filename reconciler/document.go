@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/aicodesit/cordon/specs"
 )
@@ -158,18 +156,4 @@ func (d Document) parts() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// visible is s on one line, without what acts on a reader instead of being
-// seen.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }

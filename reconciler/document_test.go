@@ -289,7 +289,7 @@ func FuzzDocument(f *testing.F) {
 			t.Errorf("of %q %q is left outside of code", value, got)
 		}
 		inner := strings.TrimSuffix(strings.TrimPrefix(element(value), "<code>"), "</code>")
-		if got := html.UnescapeString(inner); got != cut(visible(value), maxItem) || strings.ContainsAny(inner, "<>") {
+		if got := html.UnescapeString(inner); got != Cut(visible(value), maxItem) || strings.ContainsAny(inner, "<>") {
 			t.Errorf("%q is shown as %q", value, got)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // CommentMarker begins the Markdown of every plan, invisible: a bot finds by
@@ -200,17 +199,9 @@ func diffLines(ch FileChange) []string {
 	return out
 }
 
-// cut is s with at most n characters.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
-}
-
 // fence writes lines as a block of code that nothing in them can end.
 func fence(lines []string) string {
-	body := strings.Join(items(lines, func(s string) string { return cut(s, maxLine) }), "\n")
+	body := strings.Join(items(lines, func(s string) string { return Cut(s, maxLine) }), "\n")
 	mark := strings.Repeat("`", max(3, longestRun(body)+1))
 	return mark + "diff\n" + body + "\n" + mark + "\n"
 }
@@ -219,14 +210,14 @@ func fence(lines []string) string {
 // in code there are no links, and neither mentions nor references to issues
 // are looked for.
 func code(s string) string {
-	s = cut(visible(s), maxItem)
+	s = Cut(visible(s), maxItem)
 	mark := strings.Repeat("`", longestRun(s)+1)
 	return mark + " " + s + " " + mark
 }
 
 // element is code where HTML is expected.
 func element(s string) string {
-	return "<code>" + html.EscapeString(cut(visible(s), maxItem)) + "</code>"
+	return "<code>" + html.EscapeString(Cut(visible(s), maxItem)) + "</code>"
 }
 
 // longestRun is of backticks.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Style says how text is shown to people.
@@ -217,13 +218,31 @@ func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n    ") }
 // wrote it: white space is single spaces, and what is not seen is replaced.
 func Line(s string) string { return clean(strings.Join(strings.Fields(s), " ")) }
 
-// clean keeps control characters of what others named from reaching the
-// reader's terminal.
+// visible is s with its lines made one, and all its spaces kept.
+func visible(s string) string {
+	return clean(strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+// clean replaces what acts on a reader or a terminal instead of being seen, in
+// what others named.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
+}
+
+// Cut is s with at most n characters.
+func Cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
 }

@@ -166,3 +166,17 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Errorf("%s differs (-update rewrites it):\n%s", path, got)
 	}
 }
+
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\n\t b\u00a0c": "a b c",
+		"\x1b[31mred":    "\ufffd[31mred",
+		"a\u202eb":       "a\ufffdb",
+		"pay\u200bpal":   "pay\ufffdpal", // nothing is seen of it
+		"Ünïcode 🙂 „“":   "Ünïcode 🙂 „“",
+	} {
+		if got := Line(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
 
@@ -242,5 +243,5 @@ func (s *status) build(ctx context.Context, v said) (*http.Request, error) {
 
 // describe is the reason in one line of at most n characters.
 func describe(v said, n int) string {
-	return cut(strings.TrimSpace(line(loop.Event{Text: v.why})), n)
+	return reconciler.Cut(strings.TrimSpace(line(loop.Event{Text: v.why})), n)
 }

@@ -15,9 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
 
@@ -91,7 +90,7 @@ func (m *Message) add(e loop.Event) {
 	m.Counts[e.Kind]++
 	m.Last = e.Time
 	if len(m.Events) < keptEvents {
-		e.Text, e.Error = cut(e.Text, maxText), cut(e.Error, maxText) // a failed command says as much as it likes
+		e.Text, e.Error = reconciler.Cut(e.Text, maxText), reconciler.Cut(e.Error, maxText) // a failed command says as much as it likes
 		m.Events = append(m.Events, e)
 	} else {
 		m.Omitted++
@@ -184,12 +183,12 @@ func (m *Message) text(host string) string {
 		if i == shownLines {
 			break
 		}
-		b.WriteString("\n• " + cut(line(e), maxLine))
+		b.WriteString("\n• " + reconciler.Cut(line(e), maxLine))
 	}
 	if n := len(m.Events) + m.Omitted - shownLines; n > 0 {
 		fmt.Fprintf(&b, "\n… and %d more", n)
 	}
-	return cut(b.String(), maxText)
+	return reconciler.Cut(b.String(), maxText)
 }
 
 // line is an event in one line.
@@ -200,20 +199,5 @@ func line(e loop.Event) string {
 			words = append(words, w)
 		}
 	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.Join(words, " "))
-}
-
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
+	return reconciler.Line(strings.Join(words, " "))
 }
