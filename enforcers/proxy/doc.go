@@ -16,7 +16,7 @@
 //     it is sent and settled from what the answer says was used.
 //
 // What goes on is a new request: the headers that are known to be harmless,
-// the body byte for byte, and the credential as it was 10 ms ago at most.
+// the body byte for byte, and the credential, as its file was 10 ms ago at most.
 // Answers come back as they come, each read flushed, through a buffer of fixed size;
 // usage is read from a copy on the way by. A redirect is never followed nor
 // handed on. The upstream is spoken to in HTTP/1.1: there the window of a
