@@ -47,4 +47,5 @@ type Server struct {
 	Superuser bool   `json:"superuser,omitempty"` // the User is
 	Owner     bool   `json:"owner,omitempty"`     // the User may change the database itself
 	Guarded   bool   `json:"guarded,omitempty"`   // new tables are closed at once
+	Marked    bool   `json:"marked,omitempty"`    // what all may do with the database is cordon's business already
 }

@@ -129,7 +129,7 @@ func (a *access) view(t specs.Table, named bool) {
 	}
 	*a = access{}
 	if named {
-		a.notes = []string{"nothing is granted: a view reads with its owner's rights, past row level security, unless it is made WITH (security_invoker = true)"}
+		a.notes = []string{"nothing is granted: a view reads with its owner's rights, past row level security, unless it is made WITH (security_invoker = true), which PostgreSQL 15 and newer know"}
 	}
 }
 

@@ -287,6 +287,12 @@ RESET ROLE;`)
 		specs.FunctionAccess{Name: "definer", Authenticated: true}, specs.FunctionAccess{Name: "free", Anonymous: true}),
 		project("other", "user_id"))
 	w.exec(`SET ROLE app; CREATE FUNCTION deed.later() RETURNS int LANGUAGE sql AS 'SELECT 0'; CREATE PROCEDURE deed.later_too() LANGUAGE sql AS 'SELECT 0'`)
+	invoker := func(n int) int { // what a view shows that reads with the rights of who asks, if there is such
+		if w.major() < invokers {
+			return -1
+		}
+		return n
+	}
 	alice := actor{role: "deed_user", claims: `{"sub":"alice"}`}
 	anon, admin, service := actor{role: "deed_anon"}, actor{role: "deed_admin"}, actor{role: "deed_service"}
 	for _, tt := range []struct {
@@ -299,10 +305,10 @@ RESET ROLE;`)
 		{"SELECT count(*) FROM deed.owners_view", alice, -1},
 		{"SELECT count(*) FROM deed.owners_view", admin, -1},
 		{"SELECT count(*) FROM deed.plain_view", alice, -1},
-		{"SELECT count(*) FROM deed.plain_view", admin, 3},
-		{"SELECT count(*) FROM deed.named_view", alice, 1},
+		{"SELECT count(*) FROM deed.plain_view", admin, invoker(3)},
+		{"SELECT count(*) FROM deed.named_view", alice, invoker(1)},
 		{"SELECT count(*) FROM deed.named_view", anon, -1},
-		{"SELECT count(*) FROM deed.named_view", service, 3},
+		{"SELECT count(*) FROM deed.named_view", service, invoker(3)},
 		{"SELECT count(*) FROM deed.copied", alice, -1},
 		{"SELECT count(*) FROM deed.copied", service, 2},
 		{"SELECT count(*) FROM deed.copied_named", anon, 2},

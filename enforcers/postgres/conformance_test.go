@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 
@@ -105,6 +106,12 @@ func TestConformance(t *testing.T) {
 		},
 		Steps: 15,
 	}
+	damages := maps.Clone(damages)
+	for from, more := range damagesFrom {
+		if w.major() >= from {
+			maps.Copy(damages, more)
+		}
+	}
 	for name, sql := range damages {
 		h.Damage = append(h.Damage, enforcertest.Damage{Name: name, Do: func(t *testing.T) { pgtest.Exec(t, w.url, sql) }})
 	}
@@ -199,6 +206,25 @@ var damages = map[string]string{
 	"role dropped":                      `DROP OWNED BY shop_user; DROP ROLE shop_user`,
 	"role renamed":                      `ALTER ROLE shop_user RENAME TO shop_former`,
 	"role's mark is of another project": `DO $$ BEGIN EXECUTE format('COMMENT ON ROLE shop_user IS %L', 'cordon:postgres.role.conform.gone_user in database ' || current_database()); END $$`,
+}
+
+// damagesFrom are those that only servers of a version and newer know.
+var damagesFrom = map[int]map[string]string{
+	16: {
+		"role has a member who inherits":      `GRANT shop_admin TO bob WITH INHERIT TRUE, SET FALSE`,
+		"role has a member twice":             `GRANT shop_admin TO bob WITH ADMIN OPTION; GRANT shop_admin TO carol; SET ROLE bob; GRANT shop_admin TO carol`,
+		"role member of one that creates too": `GRANT pg_create_subscription TO shop_user WITH INHERIT FALSE`,
+	},
+	17: {
+		"grant of maintenance":            `GRANT MAINTAIN ON shop.orders TO shop_user, PUBLIC WITH GRANT OPTION`,
+		"grant of maintenance on a copy":  `GRANT MAINTAIN ON shop.totals TO shop_anon`,
+		"maintenance of new tables":       `ALTER DEFAULT PRIVILEGES FOR ROLE app IN SCHEMA shop GRANT MAINTAIN ON TABLES TO PUBLIC`,
+		"role member of who maintains":    `GRANT pg_maintain TO shop_user`,
+		"event triggers off for everyone": `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET event_triggers = off', current_database()); END $$`,
+	},
+	18: {
+		"new large objects for a role": `ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT SELECT ON LARGE OBJECTS TO shop_anon`,
+	},
 }
 
 // foreign makes what is easily taken for cordon's.

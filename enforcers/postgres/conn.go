@@ -104,23 +104,27 @@ func (e *Enforcer) connect(ctx context.Context, database string, told func()) (*
 		}
 		return nil, errors.New(text)
 	}
-	if err := direct(ctx, c); err != nil {
+	if err := fit(ctx, c); err != nil {
 		_ = c.Close(ctx)
 		return nil, err
 	}
 	return c, nil
 }
 
-// direct returns an error when something stands between cordon and the server
-// that hands out connections of its own: it names another process than the
-// one that answers, or drops what the session is to begin with. The settings
-// and locks that changes rely on could be another's at the next statement.
-func direct(ctx context.Context, c *pgx.Conn) error {
-	results, err := c.PgConn().Exec(ctx, "SELECT pg_backend_pid(), current_setting('search_path'), ("+forgetSQL+")").ReadAll()
+// fit returns an error when the server is too old, or when something stands
+// between cordon and it that hands out connections of its own: it names another
+// process than the one that answers, or drops what the session is to begin
+// with. The settings and locks that changes rely on could be another's at the
+// next statement.
+func fit(ctx context.Context, c *pgx.Conn) error {
+	results, err := c.PgConn().Exec(ctx, "SELECT pg_backend_pid(), current_setting('search_path'), ("+forgetSQL+"), current_setting('server_version_num')").ReadAll()
 	if err != nil {
 		return err
 	}
 	row := results[0].Rows[0]
+	if version, err := strconv.Atoi(string(row[3])); err != nil || version < oldest {
+		return fmt.Errorf("%w (this is %s)", errTooOld, row[3])
+	}
 	if string(row[2]) != "0" {
 		c.PgConn().CustomData()[claimed] = true
 	}
@@ -262,5 +266,5 @@ func explain(tx pgx.Tx, err error) error {
 	if pg.Code != "42501" {
 		return err
 	}
-	return fmt.Errorf("%w: the role %q that cordon connects as must be a superuser, or have CREATEROLE, CREATE on the database and membership in the owners of the schemas and tables", err, tx.Conn().Config().User)
+	return fmt.Errorf("%w: the role %q that cordon connects as must be a superuser, or have CREATEROLE, CREATE on the database, membership in the owners of the schemas and tables and, from PostgreSQL 16 on, the ADMIN option on roles that it did not make", err, tx.Conn().Config().User)
 }

@@ -27,12 +27,13 @@ func (d Database) Addr() reconciler.Addr { return reconciler.NewAddr(Name, "data
 // Needs returns nothing.
 func (d Database) Needs() []reconciler.Addr { return nil }
 
-// databases are those with projects that cordon may change.
+// databases are those with projects that cordon may change, or has changed when
+// it might: otherwise a plan would give back what was taken.
 func databases(set specs.Set) []reconciler.Resource {
 	var out []reconciler.Resource
 	for _, s := range set.Servers {
 		db := specs.Find(set.Databases, s.Database)
-		if db == nil || !s.Superuser && !s.Owner || !hasSchema(set, s.Database) {
+		if db == nil || !manages(s) || !hasSchema(set, s.Database) {
 			continue
 		}
 		public := db.Public
@@ -44,10 +45,12 @@ func databases(set specs.Set) []reconciler.Resource {
 	return out
 }
 
+func manages(s specs.Server) bool { return s.Superuser || s.Owner || s.Marked }
+
 func databaseNotes(set specs.Set) []reconciler.Note {
 	var out []reconciler.Note
 	for _, s := range set.Servers {
-		if !s.Superuser && !s.Owner && hasSchema(set, s.Database) {
+		if !manages(s) && hasSchema(set, s.Database) {
 			out = append(out, reconciler.Note{
 				Addr: Database{Database: s.Database}.Addr(),
 				Text: fmt.Sprintf("what PUBLIC may do with the database and the schema public stays as it is: only the database's owner or a superuser can change it, and cordon connects as %q", s.User),

@@ -132,8 +132,9 @@
 // # Privilege
 //
 // A superuser, or a role with CREATEROLE, CREATE on the database and
-// membership in the owners of the schemas and tables. What only a superuser
-// may do (take SUPERUSER from a role, act as a grantor that cordon's role is
+// membership in the owners of the schemas and tables; from PostgreSQL 16 on also
+// the ADMIN option on the projects' roles, which it has on those that it made.
+// What only a superuser may do (take SUPERUSER from a role, act as a grantor that cordon's role is
 // no member of) then fails with an error that says so. The connection must be
 // direct and to the primary: a pooler in between and a standby are refused.
 //

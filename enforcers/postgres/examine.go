@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -9,18 +10,30 @@ import (
 	"github.com/aicodesit/cordon/reconciler"
 )
 
-// oldest is the first version whose catalogs and statements are known to fit.
-const oldest = 130000
+// oldest is the first version whose catalogs and statements are known to fit,
+// newest the last major version that the tests ran on.
+const (
+	oldest = 130000
+	newest = 18
+)
+
+var errTooOld = errors.New("the server is too old: PostgreSQL 13 is the oldest that is supported")
 
 // examineSQL is the version, whether the server only follows another, and
 // what the connecting role may do. Membership in an owner counts when its
-// rights are inherited, for then GRANT and ALTER act as the owner.
+// rights are inherited, for then GRANT and ALTER act as the owner. From 16 on
+// CREATEROLE alone changes no role that another made.
 const examineSQL = `
 SELECT current_setting('server_version'), current_setting('server_version_num')::int, pg_is_in_recovery(),
        r.rolsuper, r.rolcreaterole, has_database_privilege(current_database(), 'CREATE'),
        ARRAY(SELECT DISTINCT pg_get_userbyid(c.relowner)::text
              FROM pg_class c JOIN pg_description d ON d.objoid = c.relnamespace AND d.classoid = 'pg_namespace'::regclass
              WHERE d.description LIKE 'cordon:%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT pg_has_role(c.relowner, 'USAGE')
+             ORDER BY 1),
+       ARRAY(SELECT p.rolname::text FROM pg_roles p JOIN pg_shdescription d ON d.objoid = p.oid AND d.classoid = 'pg_authid'::regclass
+             WHERE (d.description LIKE 'cordon:postgres.role.%' OR d.description LIKE 'cordon:postgres.login.%')
+               AND right(split_part(d.description, E'\n', 1), length(' in database ' || current_database())) = ' in database ' || current_database()
+               AND current_setting('server_version_num')::int >= 160000 AND NOT pg_has_role(p.oid, 'MEMBER WITH ADMIN OPTION')
              ORDER BY 1)
 FROM pg_roles r WHERE r.rolname = current_user`
 
@@ -39,19 +52,23 @@ func (e *Enforcer) examine(ctx context.Context, database string) reconciler.Find
 	var version string
 	var number int
 	var standby, super, createRole, create bool
-	var owners []string
+	var owners, roles []string
 	err := e.reading(ctx, database, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, examineSQL).Scan(&version, &number, &standby, &super, &createRole, &create, &owners)
+		return tx.QueryRow(ctx, examineSQL).Scan(&version, &number, &standby, &super, &createRole, &create, &owners, &roles)
 	})
 	f.Text = "PostgreSQL " + version
 	switch {
+	case errors.Is(err, errTooOld):
+		f.Text, f.Remedy = err.Error(), "upgrade the server"
 	case err != nil:
 		f.Text, f.Remedy = err.Error(), "check the secret that the database block names, and that the server can be reached from this host"
-	case number < oldest:
-		f.Remedy = "upgrade the server: 13 is the oldest version that is supported"
 	case standby:
 		f.Text += ", a standby: it can't be changed"
 		f.Remedy = "connect to the primary"
+	case super && number/10000 > newest:
+		f.Status = reconciler.Warn
+		f.Text += fmt.Sprintf(", connected as a superuser; the newest version that cordon was tested with is %d", newest)
+		f.Remedy = "look for a newer cordon: what a newer server has besides, this one does not know"
 	case super:
 		f.Status = reconciler.OK
 		f.Text += ", connected as a superuser"
@@ -64,6 +81,9 @@ func (e *Enforcer) examine(ctx context.Context, database string) reconciler.Find
 	case len(owners) > 0:
 		f.Text += fmt.Sprintf(", the connecting role is no member of %q, who own tables of projects", owners)
 		f.Remedy = "GRANT these roles TO the connecting role"
+	case len(roles) > 0:
+		f.Text += fmt.Sprintf(", the connecting role lacks the ADMIN option on %q, which others made", roles)
+		f.Remedy = "GRANT these roles TO the connecting role WITH ADMIN OPTION, as a superuser"
 	default:
 		f.Status = reconciler.Warn
 		f.Text += ", the connecting role has what it needs, but for the event trigger that closes new tables at once: until the next apply they are as their maker left them"

@@ -68,9 +68,13 @@ CREATE VIEW others.v AS SELECT * FROM logins.t; GRANT SELECT ON others.v TO logi
 			"ALTER ROLE " + name + " SUPERUSER BYPASSRLS", "ALTER ROLE " + name + " INHERIT", "ALTER ROLE " + name + " NOLOGIN",
 			"ALTER ROLE " + name + " SET row_security = off", "REVOKE logins_user FROM " + name, "GRANT logins_admin TO " + name + " WITH ADMIN OPTION",
 			"GRANT logins_admin TO bob",
+			"GRANT logins_admin TO " + name + " WITH INHERIT TRUE", "GRANT logins_user TO " + name + " WITH SET FALSE",
 		} {
 			if name == "logins_old" && !strings.HasPrefix(damage, "ALTER ROLE") {
 				continue // it is all the same for one that was there
+			}
+			if w.major() < 15 && strings.Contains(damage, "ON PARAMETER") || w.major() < 16 && strings.Contains(damage, "WITH INHERIT TRUE") || w.major() < 16 && strings.Contains(damage, "WITH SET FALSE") {
+				continue // nothing of an older server's
 			}
 			w.exec(damage)
 			r, p := w.plan(set)

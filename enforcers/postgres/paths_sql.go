@@ -145,7 +145,7 @@ UNION ALL
 SELECT 'setting', '', 'setting ' || name, '` + byServer + `', '', NULL, 'the server', true FROM (
   SELECT 'request.jwt.claims' AS name WHERE current_setting('request.jwt.claims', true) <> ''
   UNION ALL SELECT name FROM pg_settings WHERE name = ANY ($1) AND source IN ('configuration file', 'command line', 'environment variable') AND setting <> boot_val
-    AND (current_setting('row_security'), current_setting('session_replication_role'), current_setting('lo_compat_privileges')) <> ('on', 'origin', 'off')) s`
+    AND (current_setting('row_security'), current_setting('session_replication_role'), current_setting('lo_compat_privileges'), coalesce(current_setting('event_triggers', true), 'on')) <> ('on', 'origin', 'off', 'on')) s`
 	if version >= parametersFrom {
 		sql += `
 UNION ALL

@@ -196,6 +196,7 @@ func (s *state) role(r *liveRole) Role {
 		}
 	}
 	slices.Sort(out.Members)
+	out.Members = slices.Compact(out.Members) // each grantor's membership stands for itself, from 16 on
 	if r.mark != s.roleMark(r.name) {
 		out.Drift = append(out.Drift, "marked as something else")
 	}

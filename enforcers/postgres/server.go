@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,21 +12,22 @@ import (
 // $1 is the name of the guard, $2 its mark.
 const serverSQL = `
 SELECT current_setting('server_version_num')::int, current_user::text, r.rolsuper, pg_has_role(d.datdba, 'USAGE'), pg_is_in_recovery(),
-       EXISTS (SELECT FROM pg_event_trigger e WHERE e.evtname = $1 AND obj_description(e.oid, 'pg_event_trigger') = $2)
+       EXISTS (SELECT FROM pg_event_trigger e WHERE e.evtname = $1 AND obj_description(e.oid, 'pg_event_trigger') = $2),
+       coalesce(shobj_description(d.oid, 'pg_database'), '')
 FROM pg_roles r, pg_database d WHERE r.rolname = current_user AND d.datname = current_database()`
 
 func surveyServer(ctx context.Context, tx pgx.Tx, database string) (specs.Server, error) {
 	out := specs.Server{Database: database}
 	s := state{block: database}
 	var follows bool
-	err := tx.QueryRow(ctx, serverSQL, guardName(database), s.guardMark()).Scan(&out.Version, &out.User, &out.Superuser, &out.Owner, &follows, &out.Guarded)
+	var comment string
+	err := tx.QueryRow(ctx, serverSQL, guardName(database), s.guardMark()).Scan(&out.Version, &out.User, &out.Superuser, &out.Owner, &follows, &out.Guarded, &comment)
+	_, _, out.Marked = Database{Database: database}.marked(comment)
 	switch {
 	case err != nil:
 		return out, err
 	case follows:
 		return out, errors.New(standby)
-	case out.Version < oldest:
-		return out, fmt.Errorf("the server's version is %d: the oldest that is supported is %d", out.Version, oldest)
 	}
 	return out, nil
 }

@@ -6,9 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -151,38 +149,11 @@ func TestNoDeadlockForTheApplication(t *testing.T) {
 	wg.Wait()
 }
 
-// asPostgres runs a program of the server as its user, within dir.
-func asPostgres(t *testing.T, dir, name string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	if os.Geteuid() != 0 {
-		return cmd
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		kerneltest.Missing(t, "the user postgres")
-	}
-	uid, _ := strconv.Atoi(u.Uid)
-	gid, _ := strconv.Atoi(u.Gid)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGKILL}
-	return cmd
-}
-
-func program(t *testing.T, name string) string {
-	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if len(found) == 0 {
-		kerneltest.Missing(t, name)
-	}
-	return found[len(found)-1]
-}
-
 // place is a directory of the server's user below the cluster's.
 func place(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(pgtest.Start(t).Dir, name)
-	if out, err := asPostgres(t, "/", "mkdir", "-m", "700", dir).CombinedOutput(); err != nil {
+	if out, err := pgtest.Start(t).AsServer("mkdir", "-m", "700", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -227,11 +198,9 @@ func TestStandby(t *testing.T) {
 	_ = hba.Close()
 	w.exec("SELECT pg_reload_conf()")
 	dir := place(t, "standby")
-	if out, err := asPostgres(t, dir, program(t, "pg_basebackup"), "-h", s.Dir, "-U", "postgres", "-D", dir+"/data", "-R", "-c", "fast", "-X", "stream").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	backup(t, w, s, dir+"/data")
 	name := w.url[strings.LastIndex(w.url, "/")+1 : strings.Index(w.url, "?")]
-	where := started(t, asPostgres(t, dir, program(t, "postgres"), "-D", dir+"/data", "-k", dir, "-c", "listen_addresses="), dir, name)
+	where := started(t, s.AsServer("postgres", "-D", dir+"/data", "-k", dir, "-c", "listen_addresses="), dir, name)
 	e := w.enforcerAs(t, where, nil)
 	_, err = e.Survey(t.Context(), w.set(project("standby", "user_id")))
 	wantErr(t, err, "database.standby", "standby", "connect to the primary")
@@ -242,6 +211,39 @@ func TestStandby(t *testing.T) {
 	err = e.Apply(t.Context(), reconciler.Change{After: Role{Database: "standby", Name: "standby_more"}})
 	wantErr(t, err, "postgres.role.standby.standby_more", "connect to the primary")
 	finding(t, e, reconciler.Fail, "a standby")
+}
+
+// backup copies the server's data for a standby, as pg_basebackup would.
+func backup(t *testing.T, w *world, s *pgtest.Server, to string) {
+	t.Helper()
+	conn := pgtest.Connect(t, w.url)
+	start, stop := "SELECT pg_backup_start('standby', true)", "SELECT labelfile FROM pg_backup_stop(false)"
+	if version(t, conn) < 150000 {
+		start, stop = "SELECT pg_start_backup('standby', true, false)", "SELECT labelfile FROM pg_stop_backup(false, false)"
+	}
+	if _, err := conn.Exec(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	copied, copyErr := s.AsServer("cp", "-a", s.Dir+"/data", to).CombinedOutput()
+	var label string
+	if err := conn.QueryRow(t.Context(), stop).Scan(&label); err != nil || copyErr != nil {
+		t.Fatalf("%v; %v: %s", err, copyErr, copied)
+	}
+	as := s.AsServer("sh", "-c", `cd "$0" && rm postmaster.pid && touch standby.signal && cat >backup_label && echo "primary_conninfo = 'host=$1 user=postgres'" >>postgresql.auto.conf`, to, s.Dir)
+	as.Stdin = strings.NewReader(label)
+	if out, err := as.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// version is the server's, as server_version_num has it.
+func version(t testing.TB, conn *pgx.Conn) int {
+	t.Helper()
+	var n int
+	if err := conn.QueryRow(t.Context(), "SELECT current_setting('server_version_num')::int").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // A pooler gives each transaction whatever session is free.
@@ -265,7 +267,7 @@ func TestPooler(t *testing.T) {
 			if err := os.WriteFile(dir+"/ini", []byte(config), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			where := started(t, asPostgres(t, dir, path, dir+"/ini"), dir, name)
+			where := started(t, s.AsServer(path, dir+"/ini"), dir, name)
 			_, err := w.enforcerAs(t, where, nil).Read(t.Context())
 			wantErr(t, err, "database.pooler", "a connection pooler stands in between", "directly")
 		})
@@ -280,14 +282,14 @@ func TestRestoredFromADump(t *testing.T) {
 	converged(t, w, set)
 	name := w.url[strings.LastIndex(w.url, "/")+1 : strings.Index(w.url, "?")]
 	file := t.TempDir() + "/dump"
-	if out, err := exec.Command(program(t, "pg_dump"), "-h", s.Dir, "-U", "postgres", "-Fc", "-f", file, name).CombinedOutput(); err != nil {
+	if out, err := s.Program(t, "pg_dump", "-h", s.Dir, "-U", "postgres", "-Fc", "-f", file, name).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	admin := s.URL(pgtest.Superuser, "postgres")
 	pgtest.Exec(t, admin, "DROP DATABASE "+name+" WITH (FORCE)")
 	// It fills the materialized view as the view's owner, who is bound by the
 	// policies of the table below: that one statement fails.
-	out, err := exec.Command(program(t, "pg_restore"), "-h", s.Dir, "-U", "postgres", "-C", "-d", "postgres", file).CombinedOutput()
+	out, err := s.Program(t, "pg_restore", "-h", s.Dir, "-U", "postgres", "-C", "-d", "postgres", file).CombinedOutput()
 	if err != nil && strings.Count(string(out), "error: could not execute") != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -101,7 +101,7 @@ func sharedSQL(ctx context.Context, c *pgx.Conn) (sql string, err error) {
 	}
 	sql = "SELECT concat_ws(' '" + rows("pg_auth_members") + rows("pg_db_role_setting") + rows("pg_shdescription") + rows("pg_event_trigger") +
 		rows("pg_database WHERE datname = current_database()")
-	if version >= 150000 {
+	if version >= parametersFrom {
 		sql += rows("pg_parameter_acl")
 	}
 	if super {

@@ -35,6 +35,9 @@ type world struct {
 // block names must differ between worlds: roles are the cluster's.
 func newWorld(t testing.TB, block, schema string) *world {
 	t.Helper()
+	if s := pgtest.Start(t); s.Major*10000 < oldest {
+		t.Skipf("PostgreSQL %d is refused", s.Major)
+	}
 	w := &world{t: t, url: pgtest.Start(t).Database(t), block: block}
 	for _, role := range []string{"app", "bob", "carol"} {
 		w.exec(`DO $$ BEGIN CREATE ROLE ` + role + ` LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`)
@@ -58,7 +61,10 @@ func (w *world) clear() {
 	}
 }
 
-func (w *world) exec(sql string) { w.t.Helper(); pgtest.Exec(w.t, w.url, "SET ROLE NONE;"+sql) }
+func (w *world) exec(sql string) {
+	w.t.Helper()
+	pgtest.Exec(w.t, w.url, "SET ROLE NONE;"+older(w.major(), sql))
+}
 
 func (w *world) enforcer(t testing.TB) *Enforcer { return w.enforcerAs(t, w.url, nil) }
 
@@ -79,17 +85,21 @@ func (w *world) databases() []specs.Database {
 // set is the projects with the facts that are there now.
 func (w *world) set(projects ...specs.Project) specs.Set {
 	w.t.Helper()
-	set := specs.Set{Databases: w.databases(), Projects: projects}
-	for i := range projects {
-		projects[i].Schema.Database = w.block
-	}
 	e := w.enforcer(w.t)
 	defer e.Close(context.Background())
-	out, err := e.Survey(context.Background(), set)
+	out, err := e.Survey(context.Background(), w.declared(projects...))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return out
+}
+
+// declared is the projects without facts.
+func (w *world) declared(projects ...specs.Project) specs.Set {
+	for i := range projects {
+		projects[i].Schema.Database = w.block
+	}
+	return specs.Set{Databases: w.databases(), Projects: projects}
 }
 
 func (w *world) plan(set specs.Set) (*reconciler.Reconciler, *reconciler.Plan) {

@@ -9,15 +9,10 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"os/user"
-	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +35,9 @@ const startWithin = 30 * time.Second
 
 // Server is a running cluster.
 type Server struct {
-	Dir       string   // its socket and data
+	Dir       string // its socket and data
+	Major     int    // its version
+	in        installation
 	held      *os.File // the supervisor's input, kept from the collector
 	databases atomic.Int64
 }
@@ -48,11 +45,12 @@ type Server struct {
 // one is the test binary's cluster: making one takes a second or two.
 var one = sync.OnceValues(start)
 
-// Start returns the test binary's cluster, and makes it first if need be. It
-// skips the test (fails it in CI) where PostgreSQL is not installed.
+// Start returns the test binary's cluster, and makes it first if need be: of
+// the version that [Variable] names, or of the one that is installed. It skips
+// the test (fails it in CI) where that is not there.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	if _, err := binaries(); err != nil {
+	if _, err := chosen(); err != nil {
 		kerneltest.Missing(t, err.Error())
 	}
 	s, err := one()
@@ -117,25 +115,8 @@ func Exec(t testing.TB, connection, sql string) {
 	}
 }
 
-// binaries is the folder of the newest PostgreSQL installed.
-func binaries() (string, error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		if path, err := exec.LookPath("initdb"); err == nil {
-			return filepath.Dir(path), nil
-		}
-		return "", errors.New("a PostgreSQL server (initdb below /usr/lib/postgresql or on PATH)")
-	}
-	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })), nil
-}
-
-func version(path string) int {
-	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
-	return n
-}
-
 func start() (*Server, error) {
-	bin, err := binaries()
+	in, err := chosen()
 	if err != nil {
 		return nil, err
 	}
@@ -143,18 +124,18 @@ func start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := serverUser(dir)
+	err = given(dir)
+	if err == nil {
+		err = in.initdb(dir)
+	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := initdb(bin, dir, who); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	held, err := serve(bin, dir, who)
+	held, err := in.serve(dir)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s := &Server{Dir: dir, held: held}
+	s := &Server{Dir: dir, in: in, held: held}
 	return s, s.ready()
 }
 
@@ -169,54 +150,29 @@ func place() string {
 	return "" // $TMPDIR or /tmp
 }
 
-// serverUser is whom the server runs as: it refuses to be root.
-func serverUser(dir string) (*syscall.Credential, error) {
+// given makes the directory the server's.
+func given(dir string) error {
 	if os.Geteuid() != 0 {
-		return nil, nil
+		return nil
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	uid, _ := strconv.Atoi(u.Uid) // numeric on every Unix
 	gid, _ := strconv.Atoi(u.Gid)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
-}
-
-func initdb(bin, dir string, who *syscall.Credential) error {
-	cmd := exec.Command(filepath.Join(bin, "initdb"), "-D", dir+"/data", "-U", Superuser, "-A", "trust",
-		"-E", "UTF8", "--locale=C.UTF-8", "-N", "--no-instructions")
-	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	hba := "local all " + Locked + " scram-sha-256\nlocal all all trust\n"
-	return os.WriteFile(dir+"/data/pg_hba.conf", []byte(hba), 0o600)
+	return os.Chown(dir, uid, gid)
 }
 
 // supervisor runs the server until its own standard input ends, which it does
 // with the test binary, be it by exit, panic or SIGKILL.
-const supervisor = `"$0" -D "$1/data" -k "$1" -c listen_addresses= -c fsync=off -c full_page_writes=off \
-  -c synchronous_commit=off -c autovacuum=off -c max_connections=60 -c shared_buffers=128MB >"$1/log" 2>&1 </dev/null &
+const supervisor = `postgres -D "$0/data" -k "$0" -c listen_addresses= -c fsync=off -c full_page_writes=off \
+  -c synchronous_commit=off -c autovacuum=off -c max_connections=60 -c shared_buffers=128MB >"$0/log" 2>&1 </dev/null &
 server=$!
 cat >/dev/null
 kill -QUIT $server
 wait $server
-cd / && rm -rf "$1"`
-
-// serve returns what the server lives as long as: the kernel closes it when
-// this process ends.
-func serve(bin, dir string, who *syscall.Credential) (*os.File, error) {
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer read.Close()
-	cmd := exec.Command("/bin/sh", "-c", supervisor, filepath.Join(bin, "postgres"), dir)
-	cmd.Dir, cmd.Stdin = dir, read
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who, Setsid: true}
-	return write, cmd.Start()
-}
+rm -rf "$0"`
 
 // ready waits until the server answers.
 func (s *Server) ready() error {
@@ -227,7 +183,8 @@ func (s *Server) ready() error {
 	for {
 		c, err := pgx.Connect(ctx, s.URL(Superuser, "postgres"))
 		if err == nil {
-			return c.Close(ctx)
+			err = c.QueryRow(ctx, "SELECT current_setting('server_version_num')::int / 10000").Scan(&s.Major)
+			return errors.Join(err, c.Close(ctx))
 		}
 		select {
 		case <-ctx.Done():
