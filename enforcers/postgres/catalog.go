@@ -31,11 +31,14 @@ const relationsAll = `(c.relacl IS NOT NULL OR c.relrowsecurity
 
 const columnsSQL = `SELECT a.attrelid, a.attname, a.attacl::text[] FROM pg_attribute a WHERE a.attacl IS NOT NULL AND NOT a.attisdropped AND `
 
+// Conditions are trees here, see [conditions], with the name of the column that
+// the first of them names first.
 const policiesSQL = `
 SELECT p.polrelid, p.polname, p.polcmd::text, p.polpermissive,
        ARRAY(SELECT CASE WHEN o = 0 THEN '' ELSE pg_get_userbyid(o)::text END FROM unnest(p.polroles) o),
-       coalesce(pg_get_expr(p.polqual, p.polrelid), ''), coalesce(pg_get_expr(p.polwithcheck, p.polrelid), ''),
-       coalesce(d.description, '')
+       coalesce(d.description, ''), p.oid, p.polqual::text, p.polwithcheck::text,
+       coalesce((SELECT a.attname FROM pg_attribute a WHERE a.attrelid = p.polrelid
+         AND a.attnum = nullif(split_part(split_part(coalesce(p.polqual, p.polwithcheck)::text, ':varattno ', 2), ' ', 1), '')::int2), '')
 FROM pg_policy p
 LEFT JOIN pg_description d ON d.objoid = p.oid AND d.classoid = 'pg_policy'::regclass
 WHERE `

@@ -29,6 +29,7 @@ type state struct {
 	exposing              []exposing
 	version               int
 	authenticator         string // by the files; it may lack its mark still
+	conditions            conditions
 }
 
 // liveRole is a role that bears a mark, of any installation.
@@ -65,6 +66,8 @@ type livePolicy struct {
 	name, command, using, check, comment string
 	permissive, marked                   bool
 	roles                                []string // "" is PUBLIC
+	oid                                  uint32
+	usingAt, checkAt                     int // where in the conditions they are, -1 for none
 }
 
 // ours tells whether it is cordon's to change in any way: by its mark, or by
@@ -103,7 +106,7 @@ type scope struct {
 
 // readState asks the same few queries whatever the number of objects.
 func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, error) {
-	s := &state{block: block, authenticator: in.authenticator, roles: map[string]*liveRole{}, logins: map[string]*liveRole{}, taken: map[string]bool{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}}
+	s := &state{block: block, authenticator: in.authenticator, roles: map[string]*liveRole{}, logins: map[string]*liveRole{}, taken: map[string]bool{}, schemas: map[string]*liveSchema{}, relations: map[uint32]*relation{}, byName: map[[2]string]*relation{}, bySignature: map[[2]string]*liveFunction{}, conditions: conditions{shapes: map[string]*shape{}}}
 	b := new(pgx.Batch)
 	b.Queue(sessionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.database, &s.user, &s.version) })
 	s.queueSchemas(b, in)
@@ -117,6 +120,7 @@ func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, 
 	}
 	s.link()
 	b = new(pgx.Batch)
+	s.conditions.queue(b, 0)
 	s.queueRoles(b, in)
 	s.queueStrays(b)
 	if in.whole || in.exposing {
@@ -125,7 +129,7 @@ func readState(ctx context.Context, tx pgx.Tx, block string, in scope) (*state, 
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, s.settle(ctx, tx)
 }
 
 func (s *state) queueSchemas(b *pgx.Batch, in scope) {
@@ -187,21 +191,6 @@ func (s *state) scanColumns(rows pgx.Rows) error {
 			r.acl = append(r.acl, list...)
 		}
 		return err
-	})
-	return err
-}
-
-func (s *state) scanPolicies(rows pgx.Rows) error {
-	var oid uint32
-	var p livePolicy
-	_, err := pgx.ForEachRow(rows, []any{&oid, &p.name, &p.command, &p.permissive, &p.roles, &p.using, &p.check, &p.comment}, func() error {
-		found := p
-		found.marked = isMark(p.comment, "table", s.block)
-		p.roles = nil // not to be scanned into again
-		if r := s.relations[oid]; r != nil {
-			r.policies = append(r.policies, found)
-		}
-		return nil
 	})
 	return err
 }
