@@ -49,6 +49,26 @@ func parseACL(items []string, column string) ([]privilege, error) {
 	return out, nil
 }
 
+// acls are the lists of objects that were read already, as the server sends
+// them: tables of one project have the same. They are shared, not to be changed.
+type acls map[string][]privilege
+
+// read parses the list in a column of the row, an array of text.
+func (known acls) read(rows pgx.Rows, column int) ([]privilege, error) {
+	raw := rows.RawValues()[column]
+	if list, ok := known[string(raw)]; ok {
+		return list, nil
+	}
+	var items []string
+	field := rows.FieldDescriptions()[column]
+	if err := rows.Conn().TypeMap().Scan(field.DataTypeOID, field.Format, raw, &items); err != nil {
+		return nil, err
+	}
+	list, err := parseACL(items, "")
+	known[string(raw)] = slices.Clip(list)
+	return known[string(raw)], err
+}
+
 // aclName reads a name up to the byte end (0: the end of s). Names with
 // special characters stand in double quotes, doubled inside.
 func aclName(s string, end byte) (name, rest string, ok bool) {

@@ -92,7 +92,7 @@ const surveySQL = `
 SELECT c.oid, n.nspname, c.relname, c.relkind::text,
        CASE WHEN c.relkind = 'S' THEN '{}' ELSE ARRAY(
          SELECT a.attname::text FROM pg_attribute a
-         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attname::text COLLATE "C") END,
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END,
        coalesce(i.inhparent, d.refobjid, 0),
        CASE WHEN c.relkind <> 'v' OR c.reloptions IS NULL THEN false ELSE coalesce((
          SELECT option_value::bool FROM pg_options_to_table(c.reloptions) WHERE option_name = 'security_invoker'), false) END

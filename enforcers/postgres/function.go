@@ -109,11 +109,7 @@ FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles o ON 
 WHERE n.nspname = ANY ($1) AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
 ORDER BY n.nspname COLLATE "C", p.proname COLLATE "C", oidvectortypes(p.proargtypes) COLLATE "C"`
 
-func surveyFunctions(ctx context.Context, tx pgx.Tx, database string, schemas []string) ([]specs.Function, error) {
-	rows, err := tx.Query(ctx, surveyFunctionsSQL, schemas)
-	if err != nil {
-		return nil, err
-	}
+func scanFunctions(rows pgx.Rows, database string) ([]specs.Function, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (specs.Function, error) {
 		f := specs.Function{Database: database}
 		return f, row.Scan(&f.Schema, &f.Name, &f.Arguments, &f.Past)

@@ -27,24 +27,7 @@ func (e *Enforcer) Survey(ctx context.Context, set specs.Set) (specs.Set, error)
 			continue
 		}
 		first := len(set.Tables)
-		err := e.reading(ctx, d.Name, func(tx pgx.Tx) error {
-			found, err := survey(ctx, tx, d.Name, schemas[d.Name])
-			if err != nil {
-				return err
-			}
-			if err := surveyUnsafe(ctx, tx, set, found, d.Name, schemas[d.Name]); err != nil {
-				return err
-			}
-			set.Tables = append(set.Tables, found...)
-			functions, err := surveyFunctions(ctx, tx, d.Name, schemas[d.Name])
-			if err != nil {
-				return err
-			}
-			set.Functions = append(set.Functions, functions...)
-			server, err := surveyServer(ctx, tx, d.Name)
-			set.Servers = append(set.Servers, server)
-			return err
-		})
+		err := e.reading(ctx, d.Name, func(tx pgx.Tx) error { return survey(ctx, tx, &set, d.Name, schemas[d.Name]) })
 		if err == nil {
 			err = e.normalise(ctx, set, set.Tables[first:], d.Name)
 		}
@@ -64,17 +47,37 @@ type surveyed struct {
 
 var kinds = map[string]string{"r": kindTable, "p": kindPartitioned, "v": kindView, "m": kindMatView, "f": kindForeign}
 
-func survey(ctx context.Context, tx pgx.Tx, database string, schemas []string) ([]specs.Table, error) {
-	rows, err := tx.Query(ctx, surveySQL, schemas)
-	if err != nil {
-		return nil, err
+// survey adds the facts of a database to set. All is asked in one go: while
+// the server works, what it has said is taken in.
+func survey(ctx context.Context, tx pgx.Tx, set *specs.Set, database string, schemas []string) error {
+	var tables []specs.Table
+	b := new(pgx.Batch)
+	b.Queue(surveySQL, schemas).Query(func(rows pgx.Rows) (err error) {
+		tables, err = scanSurvey(rows, database)
+		return err
+	})
+	b.Queue(unsafeSQL, schemas).Query(func(rows pgx.Rows) error { return scanUnsafe(rows, *set, tables, database) })
+	b.Queue(surveyFunctionsSQL, schemas).Query(func(rows pgx.Rows) error {
+		functions, err := scanFunctions(rows, database)
+		set.Functions = append(set.Functions, functions...)
+		return err
+	})
+	server := queueServer(b, database)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return err
 	}
+	set.Tables, set.Servers = append(set.Tables, tables...), append(set.Servers, *server)
+	return nil
+}
+
+func scanSurvey(rows pgx.Rows, database string) ([]specs.Table, error) {
 	all := map[uint32]*surveyed{}
 	var oid uint32
 	var s surveyed
-	_, err = pgx.ForEachRow(rows, []any{&oid, &s.Schema, &s.Name, &s.kind, &s.Columns, &s.of, &s.Invoker}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&oid, &s.Schema, &s.Name, &s.kind, &s.Columns, &s.of, &s.Invoker}, func() error {
 		found := s
 		found.Database, found.Table.Kind = database, kinds[s.kind]
+		slices.Sort(found.Columns)
 		all[oid] = &found
 		s.Columns = nil // not to be scanned into again
 		return nil

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -16,18 +15,22 @@ SELECT current_setting('server_version_num')::int, current_user::text, r.rolsupe
        coalesce(shobj_description(d.oid, 'pg_database'), '')
 FROM pg_roles r, pg_database d WHERE r.rolname = current_user AND d.datname = current_database()`
 
-func surveyServer(ctx context.Context, tx pgx.Tx, database string) (specs.Server, error) {
-	out := specs.Server{Database: database}
+// queueServer returns what is filled in when b was sent.
+func queueServer(b *pgx.Batch, database string) *specs.Server {
+	out := &specs.Server{Database: database}
 	s := state{block: database}
-	var follows bool
-	var comment string
-	err := tx.QueryRow(ctx, serverSQL, guardName(database), s.guardMark()).Scan(&out.Version, &out.User, &out.Superuser, &out.Owner, &follows, &out.Guarded, &comment)
-	_, _, out.Marked = Database{Database: database}.marked(comment)
-	switch {
-	case err != nil:
-		return out, err
-	case follows:
-		return out, errors.New(standby)
-	}
-	return out, nil
+	b.Queue(serverSQL, guardName(database), s.guardMark()).QueryRow(func(row pgx.Row) error {
+		var follows bool
+		var comment string
+		err := row.Scan(&out.Version, &out.User, &out.Superuser, &out.Owner, &follows, &out.Guarded, &comment)
+		_, _, out.Marked = Database{Database: database}.marked(comment)
+		switch {
+		case err != nil:
+			return err
+		case follows:
+			return errors.New(standby)
+		}
+		return nil
+	})
+	return out
 }

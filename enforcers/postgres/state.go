@@ -170,11 +170,11 @@ func (s *state) queueRelations(b *pgx.Batch, in scope) {
 
 func (s *state) scanRelations(rows pgx.Rows) error {
 	var r relation
-	var acl []string
-	_, err := pgx.ForEachRow(rows, []any{&r.oid, &r.schema, &r.name, &r.kind, &r.rowSecurity, &r.forced, &r.owner, &acl, &r.of}, func() error {
+	lists := acls{}
+	_, err := pgx.ForEachRow(rows, []any{&r.oid, &r.schema, &r.name, &r.kind, &r.rowSecurity, &r.forced, &r.owner, nil, &r.of}, func() error {
 		found := r
 		var err error
-		found.acl, err = parseACL(acl, "")
+		found.acl, err = lists.read(rows, 7)
 		s.relations[r.oid] = &found
 		return err
 	})

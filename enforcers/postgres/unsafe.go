@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -11,20 +10,16 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
-// surveyUnsafe fills in what commands on the tables would do with rights of
+// scanUnsafe fills in what commands on the tables would do with rights of
 // others, but for what is trusted or declared as a function of the schema.
-func surveyUnsafe(ctx context.Context, tx pgx.Tx, set specs.Set, found []specs.Table, database string, schemas []string) error {
-	rows, err := tx.Query(ctx, unsafeSQL, schemas)
-	if err != nil {
-		return err
-	}
+func scanUnsafe(rows pgx.Rows, set specs.Set, found []specs.Table, database string) error {
 	index := make(map[[2]string]int, len(found))
 	for i, t := range found {
 		index[[2]string{t.Schema, t.Name}] = i
 	}
 	known := knownFunctions(set, database)
 	var schema, name, base, does string
-	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &base, &does}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&schema, &name, &base, &does}, func() error {
 		i, there := index[[2]string{schema, name}]
 		command := strings.ToLower(does)
 		if !there || !slices.Contains(commands[:], command) || known(base) {
