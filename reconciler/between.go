@@ -44,7 +44,7 @@ func (r *Reconciler) PlanBetween(base, head specs.Set, snap *Snapshot) (*Plan, e
 		}
 		live[e.Name] = desired
 	}
-	return both.compare(head, live, failures)
+	return both.compare(head, both.desire(head, failures), live, failures)
 }
 
 func (r *Reconciler) withDeclared() *Reconciler {

@@ -73,6 +73,10 @@ func (r *Reconciler) Survey(ctx context.Context, set specs.Set) (specs.Set, []Fa
 // comes and goes with them is not deleted in any enforcer.
 func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
 	set, failures := r.Survey(ctx, set)
+	// What is desired takes as long to tell as what is there, and needs nothing
+	// of it.
+	desired := make(chan []desire, 1)
+	go func(failures []Failure) { desired <- r.desire(set, failures) }(slices.Clip(failures))
 	live := map[string][]Resource{}
 	for _, e := range r.Enforcers {
 		if failed(failures, e.Name) {
@@ -85,7 +89,7 @@ func (r *Reconciler) Plan(ctx context.Context, set specs.Set) (*Plan, error) {
 		}
 		live[e.Name] = read
 	}
-	return r.compare(set, live, failures)
+	return r.compare(set, <-desired, live, failures)
 }
 
 // PlanRecorded compares set with a recorded snapshot: no host, no privilege.
@@ -102,25 +106,44 @@ func (r *Reconciler) PlanRecorded(set specs.Set, snap *Snapshot) (*Plan, error) 
 	for _, rec := range snap.Resources {
 		live[rec.Address.Enforcer()] = append(live[rec.Address.Enforcer()], rec)
 	}
-	return r.compare(set, live, failures)
+	return r.compare(set, r.desire(set, failures), live, failures)
 }
 
-func (r *Reconciler) compare(set specs.Set, live map[string][]Resource, failures []Failure) (*Plan, error) {
+// desire is what one enforcer wants and notes.
+type desire struct {
+	resources []Resource
+	notes     []Note
+	err       error
+}
+
+// desire asks the enforcers that have not failed, in their order.
+func (r *Reconciler) desire(set specs.Set, failures []Failure) []desire {
+	out := make([]desire, len(r.Enforcers))
+	for i, e := range r.Enforcers {
+		if failed(failures, e.Name) {
+			continue
+		}
+		out[i].resources, out[i].err = e.Desired(set)
+		if n, ok := e.Enforcer.(Noter); ok && out[i].err == nil {
+			out[i].notes = n.Notes(set)
+		}
+	}
+	return out
+}
+
+func (r *Reconciler) compare(set specs.Set, desired []desire, live map[string][]Resource, failures []Failure) (*Plan, error) {
 	p := &Plan{Set: set, Failures: failures}
-	for _, e := range r.Enforcers {
+	for i, e := range r.Enforcers {
 		if failed(p.Failures, e.Name) {
 			continue
 		}
-		desired, err := e.Desired(set)
-		if err != nil {
+		if err := desired[i].err; err != nil {
 			p.Failures = append(p.Failures, Failure{Enforcer: e.Name, Err: err})
 			continue
 		}
-		p.Desired = append(p.Desired, desired...)
+		p.Desired = append(p.Desired, desired[i].resources...)
 		p.Live = append(p.Live, live[e.Name]...)
-		if n, ok := e.Enforcer.(Noter); ok {
-			p.Notes = append(p.Notes, n.Notes(set)...)
-		}
+		p.Notes = append(p.Notes, desired[i].notes...)
 	}
 	var err error
 	p.Changes, err = Diff(p.Desired, p.Live)
