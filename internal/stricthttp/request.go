@@ -1,15 +1,17 @@
 package stricthttp
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
-	"net/textproto"
 	"net/url"
 	"strings"
 	"sync"
+
+	"github.com/aicodesit/cordon/internal/ending"
 )
 
 // malformed is what is no request, or one that is not taken.
@@ -33,7 +35,6 @@ var errHeadTooLong = errors.New("the head is too long")
 type limited struct {
 	in   io.Reader
 	left int64 // negative is no bound
-	err  error // of the last read
 }
 
 func (l *limited) Read(p []byte) (n int, err error) {
@@ -46,26 +47,26 @@ func (l *limited) Read(p []byte) (n int, err error) {
 		n, err = l.in.Read(p[:min(int64(len(p)), l.left)])
 		l.left -= int64(n)
 	}
-	l.err = err
 	return n, err
 }
 
 // readRequest reads a head that has gone through the connection's own check.
 func (c *serving) readRequest() (*http.Request, *body, error) {
-	in := textproto.NewReader(c.in)
-	line, err := in.ReadLine()
+	text, err := c.readHead()
 	if err != nil {
-		return nil, nil, c.headError(err)
+		if errors.Is(err, errHeadTooLong) {
+			err = &malformed{http.StatusRequestHeaderFieldsTooLarge, err.Error()}
+		}
+		return nil, nil, err
 	}
-	header, err := in.ReadMIMEHeader()
-	if err != nil {
-		return nil, nil, c.headError(err)
-	}
-	method, rest, _ := strings.Cut(line, " ")
-	target, proto, _ := strings.Cut(rest, " ")
-	r := &http.Request{
-		Method: method, RequestURI: target, Proto: proto, ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header(header), RemoteAddr: c.conn.remote,
+	line, rest, _ := strings.Cut(text, "\r\n")
+	method, target, _ := strings.Cut(line, " ")
+	target, proto, _ := strings.Cut(target, " ")
+	r := (&http.Request{
+		Method: method, RequestURI: target, Proto: proto, ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.conn.remote,
+	}).WithContext(ending.New())
+	if r.Header, err = readFields(rest); err != nil {
+		return nil, nil, err
 	}
 	if r.URL, err = url.ParseRequestURI(target); err != nil {
 		return nil, nil, bad("the target of the request is no path")
@@ -78,31 +79,63 @@ func (c *serving) readRequest() (*http.Request, *body, error) {
 	return r, b, nil
 }
 
-// headError is why a head could not be read. One that is cut looks malformed.
-func (c *serving) headError(err error) error {
-	switch {
-	case errors.Is(c.limit.err, errHeadTooLong):
-		return &malformed{http.StatusRequestHeaderFieldsTooLarge, errHeadTooLong.Error()}
-	case c.limit.err != nil:
-		return c.limit.err
-	case errors.As(err, new(textproto.ProtocolError)):
-		return bad("a header is malformed")
+// readHead reads up to the empty line, and returns all before that.
+func (c *serving) readHead() (string, error) {
+	var room [1 << 10]byte
+	text := room[:0]
+	for {
+		part, err := c.in.ReadSlice('\n')
+		starts := len(text) == 0 || text[len(text)-1] == '\n'
+		if err == nil && starts && string(part) == "\r\n" {
+			return string(text), nil
+		}
+		text = append(text, part...)
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return "", err
+		}
 	}
-	return err
 }
 
-// fields checks the header, and takes out of it what belongs to the connection.
-func fields(r *http.Request) error {
-	for name, values := range r.Header {
-		if !token(name) {
-			return bad("a header's name is malformed")
+// readFields reads the lines of a header, of which each ends with CR LF. All
+// that it returns is part of text but for the names that are not canonical.
+func readFields(text string) (http.Header, error) {
+	header := make(http.Header, 8)
+	values := make([]string, strings.Count(text, "\r\n"))
+	for text != "" {
+		var line string
+		line, text, _ = strings.Cut(text, "\r\n")
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.Trim(value, " \t")
+		switch {
+		case !ok:
+			return nil, bad("a header is malformed")
+		case !token(name):
+			return nil, bad("a header's name is malformed")
+		case hasControl(value):
+			return nil, bad("a header's value is malformed")
 		}
-		for _, v := range values {
-			if strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
-				return bad("a header's value is malformed")
-			}
+		name = http.CanonicalHeaderKey(name)
+		if have := header[name]; have != nil {
+			header[name] = append(have, value)
+			continue
+		}
+		values[0] = value
+		header[name], values = values[:1:1], values[1:]
+	}
+	return header, nil
+}
+
+func hasControl(value string) bool {
+	for _, c := range []byte(value) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return true
 		}
 	}
+	return false
+}
+
+// fields takes what belongs to the connection out of the header.
+func fields(r *http.Request) error {
 	hosts := r.Header["Host"]
 	if len(hosts) != 1 || strings.ContainsAny(hosts[0], " \t\"<>\\^`{|}/?#@") {
 		return bad("there must be one host")

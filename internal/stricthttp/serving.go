@@ -3,7 +3,6 @@ package stricthttp
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
@@ -36,11 +36,11 @@ type serving struct {
 
 	mu        sync.Mutex
 	state     state
-	answering *response          // nil for an idle connection
-	armed     time.Time          // when the deadline for reading was set for an idle connection; zero when there is none
-	foreign   bool               // the handler set deadlines
-	cancel    context.CancelFunc // of the request at hand
-	watch     chan struct{}      // closed when its watcher is through
+	answering *response       // nil for an idle connection
+	armed     time.Time       // when the deadline for reading was set for an idle connection; zero when there is none
+	foreign   bool            // the handler set deadlines
+	ctx       *ending.Context // of the request at hand
+	watch     chan struct{}   // closed when its watcher is through
 }
 
 // past is a deadline that is over.
@@ -144,11 +144,11 @@ func (c *serving) linger() {
 
 // answer calls the handler. It returns false when the connection ends with it.
 func (c *serving) answer(r *http.Request, b *body) (keep bool) {
-	ctx, cancel := context.WithCancel(context.Background())
 	w := &response{c: c, r: r, body: b, header: make(http.Header, 8), left: -1}
-	c.begin(w, cancel)
-	aborted := c.handle(w, r.WithContext(ctx))
-	cancel()
+	ctx := r.Context().(*ending.Context) // as readRequest made it
+	c.begin(w, ctx)
+	aborted := c.handle(w, r)
+	ctx.End(nil)
 	if aborted {
 		_ = c.conn.Close() // at once, so that a part is not taken for the whole
 	} else {
@@ -172,9 +172,9 @@ func (c *serving) handle(w *response, r *http.Request) (aborted bool) {
 	return false
 }
 
-func (c *serving) begin(w *response, cancel context.CancelFunc) {
+func (c *serving) begin(w *response, ctx *ending.Context) {
 	c.mu.Lock()
-	c.state, c.answering, c.cancel = fresh, w, cancel
+	c.state, c.answering, c.ctx = fresh, w, ctx
 	c.mu.Unlock()
 	c.server.busy()
 }
@@ -183,7 +183,7 @@ func (c *serving) begin(w *response, cancel context.CancelFunc) {
 // deadline is left of it.
 func (c *serving) done(b *body) {
 	c.mu.Lock()
-	c.state, c.answering, c.cancel = idle, nil, nil
+	c.state, c.answering, c.ctx = idle, nil, nil
 	watch := c.watch
 	c.watch = nil
 	touched := c.foreign || watch != nil
@@ -213,17 +213,17 @@ func (c *serving) look() bool {
 	case c.state == seen && c.whole.Load():
 		c.disarmLocked()
 		c.state, c.watch = watched, make(chan struct{})
-		go c.watchFor(c.watch, c.cancel)
+		go c.watchFor(c.watch, c.ctx)
 	}
 	return c.state == fresh || c.state == seen
 }
 
 // watchFor ends the request when the client hangs up. It reads nothing: what
 // came of a next request stays where it is, and ends the watch.
-func (c *serving) watchFor(through chan<- struct{}, gone context.CancelFunc) {
+func (c *serving) watchFor(through chan<- struct{}, ctx *ending.Context) {
 	defer close(through)
 	if n, err := c.tcp.Await(); err != nil || n <= 0 {
-		gone()
+		ctx.End(nil)
 	}
 }
 
@@ -240,8 +240,8 @@ func (c *serving) closeIdle() {
 func (c *serving) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel()
+	if c.ctx != nil {
+		c.ctx.End(nil)
 	}
 	_ = c.conn.Close()
 }

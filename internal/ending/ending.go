@@ -1,0 +1,112 @@
+// Package ending has a context for one request, which ends once and tells why.
+// What is to happen then is kept in the context itself. [context.AfterFunc]
+// makes a context of its own for each function, and a map in the one it hangs
+// on: of a request that several parts watch, that was a quarter of all that was
+// allocated for it.
+package ending
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// few is how many functions a Context keeps without allocating.
+const few = 4
+
+// Context is a [context.Context] that ends by End. [context.Cause] tells why,
+// and contexts that are derived from it end with it.
+type Context struct {
+	context.Context
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	ended bool
+	told  int // how many functions there ever were
+	room  [few]entry
+	after []entry
+}
+
+// entry is a function that is to be called.
+type entry struct {
+	number int // from 1 on
+	call   func()
+}
+
+// New returns a Context that no other ends.
+func New() *Context {
+	c := &Context{}
+	c.Context, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+// Of returns ctx if it is a Context, and else one that ends with it. Whoever
+// asks calls release in the end.
+func Of(ctx context.Context) (c *Context, release func()) {
+	if c, ok := ctx.(*Context); ok {
+		return c, func() {}
+	}
+	c = &Context{}
+	c.Context, c.cancel = context.WithCancelCause(ctx)
+	stop := context.AfterFunc(ctx, func() { c.End(context.Cause(ctx)) })
+	return c, func() { stop(); c.End(nil) }
+}
+
+// End ends the context and calls what was to be called then, each in a
+// goroutine of its own. The first call tells the cause; nil is
+// [context.Canceled].
+func (c *Context) End(cause error) {
+	c.cancel(cause)
+	c.mu.Lock()
+	after := c.after
+	c.ended, c.after = true, nil
+	c.mu.Unlock()
+	for _, e := range after {
+		go e.call()
+	}
+}
+
+// Stop takes back what AfterFunc was told.
+type Stop struct {
+	context *Context
+	number  int
+	std     func() bool
+}
+
+// Now keeps the function from being called. It returns false if that was
+// called, or stopped before; it does not wait for it.
+func (s Stop) Now() bool {
+	if s.std != nil {
+		return s.std()
+	}
+	s.context.mu.Lock()
+	defer s.context.mu.Unlock()
+	for i, e := range s.context.after {
+		if e.number == s.number {
+			s.context.after = slices.Delete(s.context.after, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// AfterFunc is [context.AfterFunc], which allocates next to nothing for a
+// Context.
+func AfterFunc(ctx context.Context, f func()) Stop {
+	c, ok := ctx.(*Context)
+	if !ok {
+		return Stop{std: context.AfterFunc(ctx, f)}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		go f()
+		return Stop{context: c}
+	}
+	c.told++
+	if c.after == nil {
+		c.after = c.room[:0]
+	}
+	c.after = append(c.after, entry{c.told, f})
+	return Stop{context: c, number: c.told}
+}
