@@ -23,6 +23,7 @@ type conn struct {
 	key    string
 	since  time.Time // when it became idle
 	reused bool
+	over   func() // ends whoever reads or writes
 }
 
 // limited bounds how much is read of an answer's head.
@@ -69,7 +70,7 @@ func (t *Transport) kept(key string) *conn {
 		return nil
 	}
 	c := list[len(list)-1]
-	t.idle[key] = list[:len(list)-1]
+	t.idle[c.key] = list[:len(list)-1] // not key, which is allocated where it is kept
 	return c
 }
 
@@ -130,6 +131,7 @@ func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) 
 		_ = raw.Close()
 		return nil, fmt.Errorf("%s: no such scheme", req.URL.Scheme)
 	}
+	c.over = func() { _ = c.SetDeadline(time.Unix(1, 0)) } // made once, as each would be allocated
 	c.limit = &limited{in: c.Conn, left: -1}
 	c.in = bufio.NewReaderSize(c.limit, bufferSize)
 	return c, nil

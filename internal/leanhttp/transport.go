@@ -4,14 +4,13 @@
 // which takes longer than all else that a proxy does to a small request, the
 // more so where processors are few or busy.
 //
-// It parses with net/http. It follows no redirects, keeps no
-// cookies, knows no proxies, does not decompress, and repeats a request only
-// where a kept connection turns out to have been closed.
+// It follows no redirects, keeps no cookies, knows no proxies, does not
+// decompress, and repeats a request only where a kept connection turns out to
+// have been closed.
 package leanhttp
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/ending"
 )
 
 // Bounds.
@@ -47,6 +48,10 @@ type Transport struct {
 // RoundTrip sends one request. Its context ends the answer's body too.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for {
+		if req.Context().Err() != nil {
+			closeBody(req)
+			return nil, context.Cause(req.Context())
+		}
 		c, err := t.take(req.Context(), req)
 		if err != nil {
 			closeBody(req)
@@ -103,84 +108,24 @@ func (t *Transport) send(c *conn, req *http.Request) error {
 
 // do writes the request and reads the answer's head.
 func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
-	stop := context.AfterFunc(req.Context(), func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	stop := ending.AfterFunc(req.Context(), c.over)
 	sent := t.send(c, req)
 	if errors.Is(sent, errRequest) { // and no answer will come
-		stop()
+		stop.Now()
 		return nil, sent
 	}
 	// Where it could not be sent there may be an answer that says why.
 	c.limit.left = headerBytes
-	resp, err := http.ReadResponse(c.in, req)
-	for err == nil && resp.StatusCode >= 100 && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
-		resp, err = http.ReadResponse(c.in, req)
+	resp, keep, err := c.readAnswer(req)
+	for err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp, keep, err = c.readAnswer(req)
 	}
 	c.limit.left = -1
 	if err != nil {
-		stop()
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = io.EOF
-		}
+		stop.Now()
 		return nil, errors.Join(err, sent)
 	}
-	keep := sent == nil && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
-	resp.Body = &body{in: resp.Body, conn: c, transport: t, stop: stop, keep: keep, chunked: resp.TransferEncoding != nil}
+	b := resp.Body.(*body)
+	b.transport, b.stop, b.keep = t, stop, keep && sent == nil
 	return resp, nil
-}
-
-// body gives the connection back at the answer's end.
-type body struct {
-	in        io.ReadCloser
-	conn      *conn
-	transport *Transport
-	stop      func() bool
-	keep      bool
-	chunked   bool
-	begun     bool
-	done      bool
-}
-
-// Ready tells whether something of an answer of which nothing was read is
-// there already, so that a Read would not wait.
-func (b *body) Ready() bool {
-	if b.done || b.begun {
-		return false
-	}
-	there, err := b.conn.in.Peek(b.conn.in.Buffered())
-	if err != nil || !b.chunked {
-		return err == nil && len(there) > 0
-	}
-	_, chunk, ok := bytes.Cut(there, []byte("\n")) // after its length
-	return ok && len(chunk) > 0
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if b.done {
-		return 0, io.EOF
-	}
-	b.begun = true
-	n, err := b.in.Read(p)
-	if err != nil {
-		b.finish(b.keep && errors.Is(err, io.EOF))
-	}
-	return n, err
-}
-
-// Close ends the answer. What is left of it is not read: the connection goes.
-func (b *body) Close() error {
-	b.finish(false)
-	return nil
-}
-
-func (b *body) finish(keep bool) {
-	if b.done {
-		return
-	}
-	b.done = true
-	// When the context ended meanwhile, the connection's deadline is over.
-	if b.stop() && keep && b.conn.in.Buffered() == 0 {
-		b.transport.give(b.conn)
-		return
-	}
-	_ = b.conn.Close()
 }

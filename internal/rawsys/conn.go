@@ -1,7 +1,6 @@
 package rawsys
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -91,9 +90,11 @@ func (t *transfer) end(name string, err error) (int, error) {
 	if err == nil && t.err != 0 {
 		err = os.NewSyscallError(name, t.err)
 	}
-	t.p, t.n, t.err = nil, 0, 0
+	t.reset()
 	return n, err
 }
+
+func (t *transfer) reset() { t.p, t.n, t.err = nil, 0, 0 }
 
 // Read is [net.Conn]'s.
 func (c *Conn) Read(p []byte) (int, error) {
@@ -120,8 +121,10 @@ func (c *Conn) Write(p []byte) (int, error) {
 func (c *Conn) Quiet() bool {
 	c.ahead.mu.Lock()
 	defer c.ahead.mu.Unlock()
-	_, err := c.ahead.end("recvfrom", c.raw.Read(c.look))
-	return errors.Is(err, syscall.EAGAIN)
+	err := c.raw.Read(c.look)
+	waits := err == nil && c.ahead.err == syscall.EAGAIN
+	c.ahead.reset()
+	return waits
 }
 
 // Await waits until a Read would not have to, and returns 1 for bytes that are
