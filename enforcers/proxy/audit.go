@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,11 +153,20 @@ func (l line) text(name, text string) line {
 // what clients send.
 type metrics struct {
 	requests *prometheus.CounterVec // status
+	ok       prometheus.Counter     // of them, status 200
 	refused  *prometheus.CounterVec // reason
 	tokens   tokenCounters
 	failures *prometheus.CounterVec // upstream
 	active   prometheus.Gauge
 	first    prometheus.Histogram
+}
+
+// answered counts the answers with a status.
+func (m *metrics) answered(status int) prometheus.Counter {
+	if status == http.StatusOK { // nearly all
+		return m.ok
+	}
+	return m.requests.WithLabelValues(strconv.Itoa(status))
 }
 
 type tokenCounters struct{ input, cacheRead, cacheWrite, output prometheus.Counter }
@@ -183,6 +193,7 @@ func newMetrics(proxy string, registry prometheus.Registerer) (*metrics, error) 
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
 		}),
 	}
+	m.ok = m.requests.WithLabelValues("200")
 	tokens := counter("tokens_total", "Tokens charged, by kind.", "kind")
 	kind := func(name string) prometheus.Counter { return tokens.WithLabelValues(name) }
 	m.tokens = tokenCounters{kind("input"), kind("cache_read"), kind("cache_write"), kind("output")}

@@ -33,7 +33,8 @@ type ledger struct {
 
 	mu       sync.Mutex
 	accounts map[string]*account
-	changed  bool // since it was last written down
+	names    map[named]string // of accounts, as key makes them
+	changed  bool             // since it was last written down
 }
 
 // account is one budget's for one session or project in one period.
@@ -44,7 +45,7 @@ type account struct {
 }
 
 func newLedger(budgets []specs.Budget) *ledger {
-	return &ledger{budgets: budgets, now: time.Now, accounts: map[string]*account{}}
+	return &ledger{budgets: budgets, now: time.Now, accounts: map[string]*account{}, names: map[named]string{}}
 }
 
 // key names the account of a budget. Periods begin at multiples of Every.
@@ -62,6 +63,35 @@ func key(b specs.Budget, s Session, now time.Time) string {
 	return who + ", " + b.Every.String() + " from " + period(b, now).UTC().Format(time.RFC3339)
 }
 
+// named is all that the name of an account depends on.
+type named struct {
+	budget          int
+	project, id     string
+	started, period int64
+}
+
+// maxNames bounds how many names are kept.
+const maxNames = 1024
+
+// name is key's, which takes longer to make than all else of a reservation.
+func (l *ledger) name(budget int, s Session, now time.Time) string {
+	b := l.budgets[budget]
+	of := named{budget: budget, project: s.Lease.Project, id: s.Lease.ID, started: s.Lease.Started.Unix()}
+	if b.Every > 0 {
+		of.period = period(b, now).Unix()
+	}
+	have, ok := l.names[of]
+	if ok {
+		return have
+	}
+	if len(l.names) >= maxNames {
+		clear(l.names)
+	}
+	made := key(b, s, now)
+	l.names[of] = made
+	return made
+}
+
 func period(b specs.Budget, now time.Time) time.Time {
 	every := int64(max(b.Every/time.Second, 1))
 	return time.Unix(now.Unix()/every*every, 0)
@@ -71,6 +101,7 @@ func period(b specs.Budget, now time.Time) time.Time {
 type reservation struct {
 	ledger *ledger
 	keys   []string
+	room   [2]string
 	most   amount
 }
 
@@ -80,8 +111,9 @@ func (l *ledger) reserve(s Session, most amount) (*reservation, *refusal) {
 	defer l.mu.Unlock()
 	now := l.now()
 	r := &reservation{ledger: l, most: most}
-	for _, b := range l.budgets {
-		k := key(b, s, now)
+	r.keys = r.room[:0]
+	for i, b := range l.budgets {
+		k := l.name(i, s, now)
 		var used amount
 		if a := l.accounts[k]; a != nil {
 			used = a.spent.plus(a.reserved)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/ending"
 )
 
 // Causes of an answer's end.
@@ -35,11 +37,7 @@ func remote(r *http.Request) netip.Addr {
 // forward sends the order to the first upstream that takes it and passes the
 // answer on. most is what was reserved; used is set to what is charged.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, o *order, most usage, used *usage) *refusal {
-	ctx, end := context.WithCancelCause(r.Context())
-	defer end(nil)
-	defer context.AfterFunc(x.session.Alive, func() { end(ended(x.session.Alive)) })()
-
-	resp, secrets, bad := s.try(ctx, r, x, o)
+	resp, secrets, bad := s.try(r, x, o)
 	if bad != nil {
 		return bad
 	}
@@ -62,7 +60,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, o 
 		defer func() { *used = m.charge(most, time.Since(x.start)) }()
 	}
 	responseHeader(w.Header(), resp.Header, secrets)
-	s.pass(ctx, w, resp, x, m)
+	s.pass(o.ctx, w, resp, x, m)
 	return nil
 }
 
@@ -77,17 +75,17 @@ func failedOver(status int) bool {
 
 // try asks one upstream after the other until one answers well; the last one
 // answers as it does.
-func (s *Server) try(ctx context.Context, r *http.Request, x *exchange, o *order) (*http.Response, []string, *refusal) {
+func (s *Server) try(r *http.Request, x *exchange, o *order) (*http.Response, []string, *refusal) {
 	ups := inOrder(o.route.upstreams, x.start)
 	for i, up := range ups {
 		x.upstream = up.Name
 		last := i == len(ups)-1
-		resp, secrets, bad := s.ask(ctx, r, o, up)
-		if ctx.Err() != nil {
+		resp, secrets, bad := s.ask(r, o, up)
+		if o.ctx.Err() != nil {
 			if resp != nil {
 				_ = resp.Body.Close()
 			}
-			return nil, nil, cut(ctx)
+			return nil, nil, cut(o.ctx)
 		}
 		failed := bad != nil || failedOver(resp.StatusCode)
 		if failed {
@@ -107,15 +105,15 @@ func (s *Server) try(ctx context.Context, r *http.Request, x *exchange, o *order
 	return nil, nil, badGateway("upstream", "there is no upstream") // no route is without
 }
 
-func (s *Server) ask(ctx context.Context, r *http.Request, o *order, up *upstream) (*http.Response, []string, *refusal) {
-	out, secrets, err := up.request(ctx, r, o.path, o.body)
+func (s *Server) ask(r *http.Request, o *order, up *upstream) (*http.Response, []string, *refusal) {
+	out, secrets, err := up.request(o.ctx, r, o.path, o.body)
 	if err != nil {
 		s.log.Error("no credential for the upstream", "proxy", s.spec.Name, "upstream", up.Name, "error", err)
 		return nil, nil, badGateway("credential", "the proxy's own credential can't be had; tell who runs this host")
 	}
 	resp, err := s.http.RoundTrip(out)
 	if err != nil {
-		if ctx.Err() == nil {
+		if o.ctx.Err() == nil {
 			s.log.Warn("upstream", "proxy", s.spec.Name, "upstream", up.Name, "error", err)
 		}
 		return nil, nil, badGateway("upstream", "the upstream can't be reached")
@@ -157,7 +155,8 @@ func hide(resp *http.Response, secrets []string) error {
 func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Response, x *exchange, m *meter) {
 	rc := http.NewResponseController(w)
 	// A client that does not read blocks a write, which no context ends.
-	defer context.AfterFunc(ctx, func() { _ = rc.SetWriteDeadline(time.Now()) })()
+	stop := ending.AfterFunc(ctx, func() { _ = rc.SetWriteDeadline(time.Now()) })
+	defer stop.Now()
 	x.status = resp.StatusCode
 	w.WriteHeader(resp.StatusCode)
 	streams := streaming(resp)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -43,32 +44,44 @@ func newGates(limit *specs.ProxyLimit) *gates {
 	return g
 }
 
-// of returns the session's gate, which goes when the session does.
+// of returns the session's gate, which goes when the session or its token does.
 func (g *gates) of(s Session) *gate {
 	key := gateKey{s.Lease.ID, s.Lease.Started.Unix()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if have := g.open[key]; have != nil {
+	if have := g.open[key]; have != nil && have.alive == s.Alive {
 		return have
 	}
-	made := &gate{all: g}
+	made := g.make(key, s.Alive)
 	g.open[key] = made
-	context.AfterFunc(s.Alive, func() {
+	return made
+}
+
+// make is apart from of, where what it keeps would be allocated each time.
+func (g *gates) make(key gateKey, alive context.Context) *gate {
+	made := &gate{all: g, alive: alive, running: map[*ending.Context]struct{}{}}
+	context.AfterFunc(alive, func() {
 		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.open, key)
+		if g.open[key] == made { // not that of the session's next token
+			delete(g.open, key)
+		}
+		g.mu.Unlock()
+		made.end(ended(alive))
 	})
 	return made
 }
 
 // gate is one session's.
 type gate struct {
-	all *gates
+	all   *gates
+	alive context.Context // the session's
 
-	mu     sync.Mutex
-	times  []int64 // when the requests of the last minute came, in nanoseconds since 1970, if there is a rate
-	active int
-	memory int64
+	mu      sync.Mutex
+	times   []int64 // when the requests of the last minute came, in nanoseconds since 1970, if there is a rate
+	active  int
+	memory  int64
+	running map[*ending.Context]struct{} // the requests that end with the session
+	over    error                        // why it ended
 }
 
 // enter admits a request. Refused ones don't count.
@@ -93,6 +106,34 @@ func (g *gate) enter(now time.Time) (leave func(), bad *refusal) {
 		defer g.mu.Unlock()
 		g.active--
 	}, nil
+}
+
+// watch ends the request when the session ends, and at once if it has.
+func (g *gate) watch(request *ending.Context) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over != nil {
+		request.End(g.over)
+		return
+	}
+	g.running[request] = struct{}{}
+}
+
+// unwatch lets go of a request that is through.
+func (g *gate) unwatch(request *ending.Context) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.running, request)
+}
+
+// end ends the session's requests, of now and later.
+func (g *gate) end(cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = cause
+	for request := range g.running {
+		request.End(cause)
+	}
 }
 
 // wait is how long it takes until there are fewer than most in a minute.

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
-	"strconv"
+	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -18,7 +20,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{start: time.Now(), addr: addr.String(), method: shown(r.Method, ""), path: shown(r.URL.Path, s.spec.TokenPrefix())}
 	s.metrics.active.Inc()
 	defer s.done(x) // also when the answer is cut off by a panic
-	if bad := s.answer(w, r, x); bad != nil {
+	if bad := s.answer(w, r, addr, x); bad != nil {
 		x.status, x.reason = bad.status, bad.reason
 		if bad.status < http.StatusInternalServerError && bad.status != http.StatusTooManyRequests {
 			s.log.Debug("request refused", "session", x.session.Lease.ID, "reason", bad.reason, "message", bad.message)
@@ -35,7 +37,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) done(x *exchange) {
 	s.metrics.active.Dec()
-	s.metrics.requests.WithLabelValues(strconv.Itoa(x.status)).Inc()
+	s.metrics.answered(x.status).Inc()
 	if x.reason != "" {
 		s.metrics.refused.WithLabelValues(x.reason).Inc()
 	}
@@ -44,8 +46,8 @@ func (s *Server) done(x *exchange) {
 
 // answer admits the request and forwards it. A refusal means that nothing was
 // answered yet.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) *refusal {
-	session, ok := s.sessions.ByAddr(remote(r))
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, addr netip.Addr, x *exchange) *refusal {
+	session, ok := s.sessions.ByAddr(addr)
 	if !ok {
 		return forbidden("address", "no session has this address")
 	}
@@ -74,6 +76,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) *re
 		return bad
 	}
 	defer leave()
+	ctx, release := ending.Of(r.Context())
+	defer release()
+	gate.watch(ctx)
+	defer gate.unwatch(ctx)
 	body, bad := s.readBody(w, r, gate)
 	if bad != nil {
 		return bad
@@ -84,7 +90,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) *re
 		return bad
 	}
 	x.model = shown(asked.model, s.spec.TokenPrefix())
-	return s.spend(w, r, x, &order{route: route, path: path, body: body, asked: asked})
+	return s.spend(w, r, x, &order{ctx: ctx, route: route, path: path, body: body, asked: asked})
 }
 
 // look inspects the body, as the route needs it.
@@ -104,6 +110,7 @@ func (s *Server) look(route *route, model string, b *body) (asked, *refusal) {
 
 // order is an admitted request.
 type order struct {
+	ctx   context.Context // ends with the session, and when the client hangs up
 	route *route
 	path  string // escaped
 	body  *body
