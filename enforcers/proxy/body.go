@@ -23,10 +23,17 @@ type body struct {
 	gate *gate
 	pool *sync.Pool // of *[]byte with the capacity pooled
 
+	reading read    // of it from the client
+	past    [1]byte // what would come after it
+
 	mu      sync.Mutex
 	data    []byte
 	held    int64
 	readers []*bodyReader
+	first   struct { // of readers: mostly there is one upstream
+		reader bodyReader
+		room   [1]*bodyReader
+	}
 }
 
 // readBody takes the whole body in, at most the declared size.
@@ -39,9 +46,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*bod
 	if r.ContentLength == 0 {
 		return b, nil
 	}
-	done := s.reads.begin(w)
+	s.reads.begin(&b.reading, w)
 	bad := b.fill(r.Body, r.ContentLength, limit)
-	if !done() && bad == nil {
+	if !s.reads.done(&b.reading) && bad == nil {
 		bad = malformed("the connection is gone")
 	}
 	if bad != nil {
@@ -64,21 +71,23 @@ type read struct {
 	late  bool
 }
 
-// begin notes that a body is read; done tells whether it was in time.
-func (r *reads) begin(w http.ResponseWriter) (done func() bool) {
+// begin notes that a body is read.
+func (r *reads) begin(one *read, w http.ResponseWriter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := &read{since: time.Now(), conn: w}
+	one.since, one.conn = time.Now(), w
 	if r.open == nil {
 		r.open = map[*read]struct{}{}
 	}
 	r.open[one] = struct{}{}
-	return func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.open, one)
-		return !one.late
-	}
+}
+
+// done tells whether a body was in time.
+func (r *reads) done(one *read) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, one)
+	return !one.late
 }
 
 // end cuts off those that began before the time.
@@ -110,7 +119,7 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 		case int64(len(b.data)) > limit:
 			return tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
 		case int64(len(b.data)) == length:
-			return end(in)
+			return b.end(in)
 		case length < 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -123,8 +132,8 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 
 // end reads the end of a body that is in: only then does the server watch
 // whether the client hangs up.
-func end(in io.Reader) *refusal {
-	if n, err := in.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+func (b *body) end(in io.Reader) *refusal {
+	if n, err := in.Read(b.past[:]); n > 0 || !errors.Is(err, io.EOF) {
 		return malformed("the body does not end")
 	}
 	return nil
@@ -190,8 +199,15 @@ func (b *body) drop() {
 func (b *body) reader() io.ReadCloser {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := &bodyReader{data: b.data}
+	if b.readers == nil {
+		b.readers = b.first.room[:0]
+	}
+	r := &b.first.reader
+	if len(b.readers) > 0 {
+		r = &bodyReader{}
+	}
 	b.readers = append(b.readers, r)
+	r.set(b.data)
 	return r
 }
 
@@ -221,8 +237,12 @@ func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (r *bodyReader) Close() error {
+	r.set(nil)
+	return nil
+}
+
+func (r *bodyReader) set(data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.data = nil
-	return nil
+	r.data = data
 }

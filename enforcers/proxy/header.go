@@ -32,6 +32,8 @@ func credentialLike(name string) bool {
 	return false
 }
 
+var plain = []string{"identity"}
+
 // requestHeader is what goes on of the client's header. Values are as they came.
 func requestHeader(in http.Header) http.Header {
 	out := make(http.Header, len(in)+2)
@@ -40,7 +42,7 @@ func requestHeader(in http.Header) http.Header {
 			out[name] = values
 		}
 	}
-	out["Accept-Encoding"] = []string{"identity"} // usage is read on the way back
+	out["Accept-Encoding"] = plain // usage is read on the way back
 	return out
 }
 
@@ -48,8 +50,11 @@ func requestHeader(in http.Header) http.Header {
 // nothing that belongs to the connection, that sets state in a client for the
 // proxy's address, or that holds one of the secrets.
 func responseHeader(out, in http.Header, secrets []string) {
-	named := map[string]bool{}
+	var named map[string]bool
 	for _, v := range in["Connection"] {
+		if named == nil {
+			named = map[string]bool{}
+		}
 		for _, n := range strings.Split(v, ",") {
 			named[http.CanonicalHeaderKey(strings.TrimSpace(n))] = true
 		}

@@ -19,7 +19,7 @@ import (
 // known is a session that lived when it was last looked at.
 type known struct {
 	Session
-	dir   string
+	path  string // of its token
 	addr  netip.Addr
 	lock  int // descriptor of the file that the session's process holds locked
 	lease identity
@@ -48,7 +48,7 @@ func (l *Live) open(dir string) (*known, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &known{dir: dir}
+	k := &known{path: filepath.Join(dir, tokenFile)}
 	if err := json.Unmarshal(b, &k.Lease); err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (l *Live) ByAddr(addr netip.Addr) (Session, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k, found := l.byAddr[addr]
-	if found && k != nil && k.lives() && k.token == identify(filepath.Join(k.dir, tokenFile)) {
+	if found && k != nil && k.lives() && k.token == identify(k.path) {
 		return k.Session, true
 	}
 	if k != nil {

@@ -102,7 +102,7 @@ func (i *inspection) visit(path strictjson.Path, v strictjson.Value) error {
 			bad = malformed("the body must be an object")
 		}
 	case len(path) == 1:
-		bad = i.top(string(path[0]), v)
+		bad = i.top(path[0], v)
 	case path.Begins("tools"):
 		bad = i.tool(path, v)
 	case path.Begins("messages", "[]", "content", "[]", "input"): // what a tool was called with is nobody's to fetch
@@ -116,8 +116,8 @@ func (i *inspection) visit(path strictjson.Path, v strictjson.Value) error {
 }
 
 // top looks at a field of the request itself.
-func (i *inspection) top(name string, v strictjson.Value) *refusal {
-	switch name {
+func (i *inspection) top(field []byte, v strictjson.Value) *refusal {
+	switch name := string(field); name {
 	case "model":
 		return i.model(v.Text())
 	case "max_completion_tokens", "max_output_tokens":

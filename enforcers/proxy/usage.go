@@ -113,9 +113,21 @@ type meter struct {
 	complete bool  // the last count was there
 	passed   int64 // bytes of what was said without a count
 
-	feed func([]byte) // takes the next bytes
-	end  func()       // the answer is whole
+	told     told
+	lines    lines
+	frames   frames
+	document document
 }
+
+// told is where an answer tells what was used.
+type told int
+
+const (
+	nowhere  told = iota
+	inLines       // of an event stream
+	inFrames      // of Amazon's
+	inDocument
+)
 
 // mediaType is the type without its parameters, "" for none.
 func mediaType(contentType string) string {
@@ -128,20 +140,40 @@ func mediaType(contentType string) string {
 
 // newMeter returns the meter for an answer of the content type.
 func newMeter(contentType string) *meter {
-	m := &meter{end: func() {}}
+	m := &meter{}
 	kind := mediaType(contentType)
 	switch {
 	case kind == "text/event-stream":
-		m.feed = (&lines{each: m.line}).feed
+		m.told, m.lines.each = inLines, m.line
 	case kind == "application/vnd.amazon.eventstream":
-		m.feed = (&frames{each: m.frame}).feed
+		m.told, m.frames.each = inFrames, m.frame
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
-		whole := &document{}
-		m.feed, m.end = whole.feed, func() { m.document(whole) }
-	default:
-		m.feed = func([]byte) {}
+		m.told = inDocument
 	}
 	return m
+}
+
+// feed takes the next bytes.
+func (m *meter) feed(p []byte) {
+	switch m.told {
+	case inLines:
+		m.lines.feed(p)
+	case inFrames:
+		m.frames.feed(p)
+	case inDocument:
+		m.document.feed(p)
+	}
+}
+
+// end says that the answer is whole.
+func (m *meter) end() {
+	if m.told != inDocument || m.document.over {
+		return
+	}
+	if s, ok := listen(m.document.text); ok && s.usage {
+		m.add(s.at[atTop])
+		m.complete = true
+	}
 }
 
 // line takes a line of an event stream.
@@ -179,16 +211,6 @@ func (m *meter) add(c counts) {
 	m.used.CacheWriteLong = max(m.used.CacheWriteLong, long)
 	m.used.Output = max(m.used.Output, c.output, c.completion)
 	m.counted = m.counted || m.used.input() > 0
-}
-
-func (m *meter) document(d *document) {
-	if d.over {
-		return
-	}
-	if s, ok := listen(d.text); ok && s.usage {
-		m.add(s.at[atTop])
-		m.complete = true
-	}
 }
 
 // fastest is how many tokens a second a model says at most. Of a stream that

@@ -73,7 +73,8 @@ func is(element []byte, name string) bool {
 // first. The path and the value are valid during the call only. An error of
 // visit ends the walk and is returned as it is.
 func Walk(text []byte, visit func(Path, Value) error) error {
-	w := walker{text: text, visit: visit, path: make(Path, 0, 8), names: make([][]byte, 0, fewNames)}
+	w := &walker{text: text, visit: visit}
+	w.path, w.names = w.room.path[:0], w.room.names[:0]
 	w.space()
 	if err := w.value(); err != nil {
 		return err
@@ -91,6 +92,11 @@ type walker struct {
 	path  Path
 	names [][]byte // of the objects at hand, few of each
 	visit func(Path, Value) error
+
+	room struct { // of path and names, mostly enough
+		path  [8][]byte
+		names [fewNames][]byte
+	}
 }
 
 func (w *walker) wrong(expected string) error {
