@@ -95,9 +95,17 @@
 //     (see [Exposure]): what PUBLIC and marked roles may do with it. Objects
 //     themselves are never changed, however they came to be.
 //
-// Ways that start at a project's own table (rules, triggers, parts and foreign
-// keys of another project's) are facts: see [specs.Unsafe]. The commands that
-// they make unsafe are desired for nobody.
+// Ways that start at a project's own table (rules, triggers, what else of a
+// stranger's runs there, parts and foreign keys of another project's) are facts:
+// see [specs.Unsafe]. The commands that they make unsafe are desired for nobody.
+// The table's owner and superusers are trusted: a trigger of theirs may copy
+// what is written to wherever they like.
+//
+// Publications, replication slots and subscriptions give no role of a project's
+// anything: who reads by them needs REPLICATION, which is drift. Foreign keys
+// and unique indexes within the projects' schemas tell, by what they refuse,
+// that a key is there, as PostgreSQL has it. What a superuser marks by hand as
+// an extension's can't be told from what the extension brought.
 //
 // Privileges of other roles, their policies, comments on tables, and the
 // tables themselves are never touched. A role that has the right name and no

@@ -46,9 +46,9 @@ func (a actingRole) enters(n *liveSchema) bool {
 // sure tells whether it is known to do so, or might.
 func (x exposing) privilege(r *relation, command string) (name string, sure bool) {
 	switch x.kind {
-	case "function":
+	case "function", builtin:
 		return "EXECUTE", false
-	case "foreign server":
+	case "foreign server", "language":
 		return "USAGE", false
 	}
 	for i, base := range x.reaches {

@@ -114,7 +114,7 @@ func (s *state) reaching(grantee, owner string) bool {
 // exposure is x in the normal form; ok is false where nobody is let in.
 func (s *state) exposure(x exposing) (Exposure, bool) {
 	out := Exposure{Database: s.block, Schema: x.schema, Object: x.object, Kind: x.kind, Rights: x.rights}
-	if x.kind == "setting" {
+	if x.open() {
 		return out, true
 	}
 	if x.rights == ownerRights {
@@ -123,6 +123,19 @@ func (s *state) exposure(x exposing) (Exposure, bool) {
 	out.Reaches = slices.Compact(slices.Sorted(slices.Values(x.reaches)))
 	out.Grants = grantsOf(s.exposed(x), func(string) bool { return true })
 	return out, len(out.Grants) > 0
+}
+
+// Kinds of what no privilege opens or closes, and whose rights a changed
+// function of the server's has.
+const (
+	eventTrigger  = "event trigger"
+	builtin       = "built-in function"
+	changedByHand = "who changed it by hand"
+)
+
+// open tells what lets everybody in, whatever their privileges.
+func (x exposing) open() bool {
+	return x.kind == "setting" || x.kind == eventTrigger || x.kind == builtin
 }
 
 // byServer is how it tells that a setting is of the server's configuration,
@@ -184,7 +197,7 @@ func (x Exposure) unmake(_ context.Context, _ pgx.Tx, s *state) ([]statement, er
 	for _, l := range s.exposing {
 		switch {
 		case l.object != x.Object:
-		case l.target == byServer:
+		case l.target == byServer, l.kind == eventTrigger, l.kind == builtin:
 			return nil, errors.New(x.note())
 		case l.kind == "setting":
 			on := "ALTER ROLE ALL"
@@ -224,7 +237,13 @@ func (x Exposure) note() string {
 		name := strings.TrimPrefix(x.Object, "setting ")
 		return fmt.Sprintf("it is set for all who connect by the server's configuration, and decides who they are or what they see; apply can't change it: ALTER SYSTEM RESET %s, or take it out of postgresql.conf or the server's command line, and then SELECT pg_reload_conf()", name)
 	}
-	if x.Kind == "setting" {
+	switch x.Kind {
+	case eventTrigger:
+		name := strings.TrimPrefix(x.Object, "event trigger ")
+		return fmt.Sprintf("its function is another's, and runs as whoever changes something, a superuser too; apply can't change it: ALTER EVENT TRIGGER %s DISABLE, or give the function to the trigger's owner. If it is meant to be so, list it as trusted in database %q", name, x.Database)
+	case builtin:
+		return fmt.Sprintf("somebody made this function of PostgreSQL's own leakproof, so it is shown rows that a policy would then hide, or replaced it; apply can't change it: ALTER FUNCTION %s NOT LEAKPROOF, or restore it from another cluster. If it is meant to be so, list it as trusted in database %q", x.Object, x.Database)
+	case "setting":
 		return "it is set for all who connect, and decides who they are or what they see; apply resets it"
 	}
 	what := fmt.Sprintf("the %s reaches %s with the rights of %s", x.Kind, strings.Join(x.Reaches, ", "), x.Rights)

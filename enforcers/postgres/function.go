@@ -85,14 +85,14 @@ func functionNotes(p specs.Project, found []specs.Function) []reconciler.Note {
 type liveFunction struct {
 	schema, name, arguments, owner string
 	acl                            []privilege
-	extension, definer             bool
+	extension, definer             bool // extension: its, and a superuser's, as what others own they could mark by hand
 }
 
 // proacl NULL means acldefault(), which gives PUBLIC EXECUTE.
 const functionsSQL = `
 SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes), pg_get_userbyid(p.proowner),
        coalesce(p.proacl, acldefault('f', p.proowner))::text[], p.prosecdef,
-       EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
+       EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e') AND EXISTS (SELECT FROM pg_roles o WHERE o.oid = p.proowner AND o.rolsuper)
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname !~ '^pg_temp' AND `
 
@@ -106,7 +106,7 @@ const surveyFunctionsSQL = `
 SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes),
        CASE WHEN p.proleakproof OR p.prosecdef AND (o.rolsuper OR o.rolbypassrls) THEN o.rolname::text ELSE '' END
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles o ON o.oid = p.proowner
-WHERE n.nspname = ANY ($1) AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
+WHERE n.nspname = ANY ($1) AND NOT (o.rolsuper AND EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'))
 ORDER BY n.nspname COLLATE "C", p.proname COLLATE "C", oidvectortypes(p.proargtypes) COLLATE "C"`
 
 func scanFunctions(rows pgx.Rows, database string) ([]specs.Function, error) {

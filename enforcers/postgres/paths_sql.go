@@ -33,12 +33,19 @@ power(oid) AS (
 // https://www.postgresql.org/docs/current/rules-privileges.html; parts of a
 // table are reached by the table's privileges and policies alone, see
 // https://www.postgresql.org/docs/current/ddl-inherit.html; the actions of
-// foreign keys run as the owner of the referencing table and past policies; a
-// trigger's function is not asked who may execute it.
+// foreign keys run as the owner of the referencing table and past policies, and
+// what a foreign key refuses tells of rows on its other side; a trigger's
+// function is not asked who may execute it.
 //
 // IS TRUE and OFFSET 0 keep the server from joining what it has no statistics
 // of: the one makes it look up a hash, the other an index.
 const pathsCTE = powerCTE + `,
+keys(base, home, rel, does) AS (
+  SELECT CASE WHEN its THEN confrelid ELSE conrelid END::regclass::text, CASE WHEN its THEN refnamespace ELSE connamespace END,
+         CASE WHEN its THEN conrelid ELSE confrelid END, unnest(CASE WHEN its THEN '{INSERT,UPDATE}' ELSE '{DELETE,UPDATE}' END::text[])
+  FROM (SELECT *, refnamespace IN (TABLE marked) AS its FROM (
+    SELECT conrelid, confrelid, connamespace, (SELECT relnamespace FROM pg_class WHERE oid = confrelid) AS refnamespace FROM pg_constraint WHERE contype = 'f' OFFSET 0) k OFFSET 0) k
+  WHERE its = (connamespace NOT IN (TABLE marked))),
 edges(src, dst, does) AS MATERIALIZED (
   SELECT d.refobjid, w.ev_class, (ARRAY[NULL, 'UPDATE', 'INSERT', 'DELETE'])[w.ev_type::text::int]
   FROM pg_rewrite w JOIN pg_class c ON c.oid = w.ev_class
@@ -60,8 +67,9 @@ seeds(base, home, rel, does) AS (
   UNION ALL SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)), 0, t.tgrelid, x.does
   FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles o ON o.oid = p.proowner
   JOIN (VALUES (4, 'INSERT'), (8, 'DELETE'), (16, 'UPDATE'), (32, 'TRUNCATE')) x(bit, does) ON t.tgtype & x.bit <> 0
-  WHERE NOT t.tgisinternal AND p.prosecdef AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')
+  WHERE NOT t.tgisinternal AND p.prosecdef AND NOT (o.rolsuper AND EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'))
     AND (o.rolsuper OR o.rolbypassrls OR p.pronamespace <> c.relnamespace AND p.proowner IN (TABLE power))
+  UNION ALL SELECT base, home, rel, does FROM keys
   UNION ALL SELECT format('what the foreign server %I has', s.srvname), 0, f.ftrelid, a.does
   FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_foreign_server s ON s.oid = f.ftserver, anything a WHERE c.relnamespace NOT IN (TABLE marked)
   UNION ALL SELECT 'what the server keeps for itself', 0, c.oid, x.privilege_type || ' ()'
@@ -83,15 +91,17 @@ WHERE c.relnamespace NOT IN (TABLE marked) AND c.relpersistence <> 't'
 ORDER BY 3, 6, 7`
 
 // unsafeSQL are the paths from the relations of the declared schemas, $1, to
-// what is not of the same schema, and what rules on them do: only INSTEAD
-// NOTHING takes away and gives nothing.
-const unsafeSQL = pathsCTE + `
-SELECT DISTINCT n.nspname, c.relname, p.base, p.does
+// what is not of the same schema, what rules on them do (only INSTEAD NOTHING
+// takes away and gives nothing), and what a stranger could have them run.
+const unsafeSQL = pathsCTE + strangeCTE + `
+SELECT DISTINCT c.nspname, c.relname, p.base, p.does
 FROM (SELECT base, home, rel, does FROM paths
+      UNION ALL SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)), 0, x.rel, x.does
+      FROM strange x JOIN pg_proc p ON p.oid = x.proc JOIN pg_namespace n ON n.oid = p.pronamespace
       UNION ALL SELECT format('what the rule %I on it does', rulename), 0, ev_class, (ARRAY['UPDATE', 'INSERT', 'DELETE'])[ev_type::text::int - 1]
-      FROM pg_rewrite WHERE ev_type <> '1' AND ev_action::text <> '<>') p
-JOIN pg_class c ON c.oid = p.rel JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ANY ($1) AND p.home <> c.relnamespace
+      FROM pg_rewrite WHERE ev_type <> '1' AND ev_action::text <> '<>') p,
+LATERAL (SELECT n.nspname, c.relname, c.relnamespace FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p.rel OFFSET 0) c
+WHERE c.nspname = ANY ($1) AND p.home <> c.relnamespace
 ORDER BY 1, 2, 3, 4`
 
 // exposedOthersSQL is what else reaches rows of projects, or makes somebody of
@@ -102,7 +112,13 @@ ORDER BY 1, 2, 3, 4`
 //     owner does). What a body in a string does nobody knows. LEAKPROOF ones
 //     are given rows that a policy would then hide. Those that the server or an
 //     extension kept from PUBLIC, see pg_init_privs.
+//     Those of the server's own that somebody made leakproof, or replaced: their
+//     rows are younger than what initdb made last. One that an extension has is
+//     left alone if a superuser owns it: others could mark their own by hand.
 //   - servers that PUBLIC may use as somebody, see pg_user_mapping.
+//   - languages that only a superuser should write in, marked as trusted.
+//   - event triggers whose function a role may replace that could not have made
+//     them: it runs as whoever changes something, cordon too.
 //   - parameters that PUBLIC may set though they are a superuser's.
 //   - settings of all sessions of the database, the cluster or the server, of
 //     which cordon's own session tells (see forgetSQL).
@@ -111,10 +127,13 @@ ORDER BY 1, 2, 3, 4`
 // its schema: a cast, an operator, a default calls it.
 func exposedOthersSQL(version int) string {
 	sql := pathsCTE + `,
+made AS (SELECT min(xmin::text::bigint) FROM pg_class
+         WHERE oid BETWEEN 12000 AND 16383 AND relnamespace = 'information_schema'::regnamespace AND relkind = 'v'),
 suspects AS (
   SELECT p.oid, p.pronamespace, p.proowner, p.proacl, p.proname, p.proargtypes, CASE
     WHEN p.prosecdef AND NOT x.extension AND (o.rolsuper OR p.proowner IN (TABLE power)) THEN 'its owner'
     WHEN p.proleakproof AND NOT x.extension AND p.oid >= 16384 THEN 'a leakproof function'
+    WHEN p.oid < 16384 AND (p.proleakproof OR p.prolang NOT IN (12, 13)) AND p.xmin::text::bigint > (TABLE made) THEN '` + changedByHand + `'
     WHEN p.prokind = 'a' AND NOT x.extension AND p.oid >= 16384 AND EXISTS (SELECT FROM pg_aggregate g JOIN pg_proc q
       ON q.oid IN (g.aggtransfn, g.aggfinalfn, g.aggcombinefn, g.aggserialfn, g.aggdeserialfn, g.aggmtransfn, g.aggminvtransfn, g.aggmfinalfn)
       WHERE g.aggfnoid = p.oid AND q.prosecdef AND q.proowner IN (TABLE power)) THEN 'a function inside'
@@ -122,9 +141,9 @@ suspects AS (
     END AS rights
   FROM pg_proc p JOIN pg_roles o ON o.oid = p.proowner
   LEFT JOIN pg_init_privs i ON i.classoid = 'pg_proc'::regclass AND i.objoid = p.oid AND (p.proacl IS NULL OR i.initprivs <> p.proacl),
-  LATERAL (SELECT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e') AS extension) x
-  WHERE (p.prosecdef OR p.proleakproof OR p.prokind = 'a' OR i.initprivs IS NOT NULL) AND p.pronamespace NOT IN (TABLE marked))
-SELECT 'function', n.nspname, format('%I.%I(%s)', n.nspname, s.proname, oidvectortypes(s.proargtypes)),
+  LATERAL (SELECT o.rolsuper AND EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e') AS extension) x
+  WHERE (p.prosecdef OR p.proleakproof OR p.prokind = 'a' OR i.initprivs IS NOT NULL OR p.oid < 16384 AND p.prolang NOT IN (12, 13)) AND p.pronamespace NOT IN (TABLE marked))
+SELECT CASE s.rights WHEN '` + changedByHand + `' THEN '` + builtin + `' ELSE 'function' END, n.nspname, format('%I.%I(%s)', n.nspname, s.proname, oidvectortypes(s.proargtypes)),
        format('ROUTINE %I.%I(%s)', n.nspname, s.proname, oidvectortypes(s.proargtypes)), pg_get_userbyid(s.proowner)::text,
        coalesce(s.proacl, acldefault('f', s.proowner))::text[], s.rights,
        EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = s.oid AND d.classid <> 'pg_trigger'::regclass)
@@ -135,7 +154,15 @@ SELECT 'foreign server', '', 'server ' || quote_ident(s.srvname), 'FOREIGN SERVE
        'its user mapping', true
 FROM pg_foreign_server s
 WHERE s.srvacl IS NOT NULL AND EXISTS (SELECT FROM pg_user_mappings m WHERE m.srvid = s.oid
-  AND m.umuser IN (SELECT 0 UNION ALL SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:postgres.role.%'))
+  AND m.umuser IN (SELECT 0 UNION ALL SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND (description LIKE 'cordon:postgres.role.%' OR description LIKE 'cordon:postgres.login.%')))
+UNION ALL
+SELECT 'language', '', 'language ' || quote_ident(lanname), 'LANGUAGE ' || quote_ident(lanname), pg_get_userbyid(lanowner)::text, coalesce(lanacl, acldefault('l', lanowner))::text[],
+       'the user that the server runs as', true
+FROM pg_language WHERE lanpltrusted AND (oid IN (12, 13) OR lanname ~ '^pl.*u$' OR lanname IN ('plr', 'plsh'))
+UNION ALL
+SELECT '` + eventTrigger + `', '', 'event trigger ' || quote_ident(e.evtname), '', pg_get_userbyid(p.proowner)::text, NULL, 'whoever changes something', true
+FROM pg_event_trigger e JOIN pg_proc p ON p.oid = e.evtfoid
+WHERE e.evtenabled <> 'D' AND NOT p.prosecdef AND p.proowner <> e.evtowner AND NOT pg_has_role(p.proowner, e.evtowner, 'MEMBER')
 UNION ALL
 SELECT 'setting', '', 'setting ' || split_part(c, '=', 1), CASE d.setdatabase WHEN 0 THEN '' ELSE 'here' END, '', NULL, 'whoever connects', true
 FROM pg_db_role_setting d, unnest(d.setconfig) c

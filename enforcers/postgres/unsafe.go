@@ -75,7 +75,7 @@ func (a *access) withhold(t specs.Table) {
 
 func unsafeHint(reaches string) string {
 	if strings.HasSuffix(reaches, ")") {
-		return ", by a trigger, with the rights of that function's owner; to allow it declare the function in the schema, or as trusted in the database block"
+		return ", a function that runs then past policies, or that a stranger to the table could replace; to allow it declare the function in the schema, or as trusted in the database block"
 	}
 	return ", past its policies"
 }

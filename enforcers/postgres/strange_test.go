@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/aicodesit/cordon/reconciler"
+	"github.com/aicodesit/cordon/specs"
+)
+
+// sink has carol, who may make things elsewhere and triggers on leak.orders
+// but read nothing, keep what her function is given where all can read it.
+const sink = `GRANT CREATE ON SCHEMA elsewhere TO carol; GRANT USAGE ON SCHEMA leak TO carol; GRANT TRIGGER ON leak.orders TO carol; SET ROLE carol;
+CREATE TABLE elsewhere.sink (x text); GRANT ALL ON elsewhere.sink TO PUBLIC;
+CREATE FUNCTION elsewhere.t() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO elsewhere.sink VALUES (NEW.user_id); RETURN NEW; END';
+CREATE FUNCTION elsewhere.f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+CREATE FUNCTION elsewhere.yes(int, int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END'; RESET ROLE;
+`
+
+const sinkUndo = `DROP SCHEMA elsewhere CASCADE; DROP OWNED BY carol`
+
+// What a stranger could replace runs with the rights of whoever works with the
+// table; and ways that are told of by no privilege on a relation.
+var strangeLeaks = []leak{
+	{
+		name: "trigger of a stranger", do: sink + `SET ROLE carol; CREATE TRIGGER t AFTER INSERT ON leak.orders FOR EACH ROW EXECUTE FUNCTION elsewhere.t()`, undo: sinkUndo, as: "leak_service",
+		try: `INSERT INTO leak.orders VALUES (9, 'zoe'); SELECT count(*) FROM elsewhere.sink`, addr: "postgres.table.leaks.leak.orders", says: "no insert for anybody: it would reach elsewhere.t(), a function that",
+	},
+	{
+		name: "a stranger's trigger of a part", do: sink + `CREATE TRIGGER t AFTER INSERT ON leak.events_one FOR EACH ROW EXECUTE FUNCTION elsewhere.t()`, undo: sinkUndo, as: "leak_service",
+		try: `INSERT INTO leak.events VALUES ('zoe', 2); SELECT count(*) FROM elsewhere.sink`, addr: `postgres.table.leaks.leak.events`, says: "it would reach elsewhere.t()",
+	},
+	{
+		name: "default of a stranger", do: sink + `ALTER TABLE leak.orders ALTER v SET DEFAULT elsewhere.f(1)`, undo: `ALTER TABLE leak.orders ALTER v SET DEFAULT 0; ` + sinkUndo, as: "leak_service",
+		try: `INSERT INTO leak.orders VALUES (9, 'zoe')`, addr: "postgres.table.leaks.leak.orders", says: "no insert, update for anybody: it would reach elsewhere.f(integer)",
+	},
+	{
+		name: "generated column of a stranger", do: sink + `ALTER TABLE leak.notes ADD g int GENERATED ALWAYS AS (elsewhere.f(v)) STORED`, undo: sinkUndo, as: "leak_service",
+		try: `UPDATE leak.notes SET v = 3`, addr: "postgres.table.leaks.leak.notes", says: "it would reach elsewhere.f(integer)",
+	},
+	{
+		name: "constraint of a stranger, by an operator", do: sink + `CREATE OPERATOR elsewhere.=== (FUNCTION = elsewhere.yes, LEFTARG = int, RIGHTARG = int); ALTER TABLE leak.notes ADD CONSTRAINT c CHECK (v OPERATOR(elsewhere.===) 1)`,
+		undo: sinkUndo, as: "leak_service", try: `UPDATE leak.notes SET v = 3`, addr: "postgres.table.leaks.leak.notes", says: "it would reach elsewhere.yes(integer, integer)",
+	},
+	{
+		name: "domain of a stranger", do: sink + `CREATE DOMAIN elsewhere.one AS int CHECK (elsewhere.yes(VALUE, 1)); CREATE DOMAIN elsewhere.two AS elsewhere.one; ALTER TABLE leak.notes ADD d elsewhere.two`, undo: sinkUndo, as: "leak_service",
+		try: `UPDATE leak.notes SET d = 3`, addr: "postgres.table.leaks.leak.notes", says: "no insert, update for anybody: it would reach elsewhere.yes(integer, integer)",
+	},
+	{
+		name: "index of a stranger", do: sink + `CREATE INDEX ON leak.notes (elsewhere.f(v))`, undo: sinkUndo, as: "leak_service",
+		try: `UPDATE leak.notes SET v = 3`, addr: "postgres.table.leaks.leak.notes", says: "it would reach elsewhere.f(integer)",
+	},
+	{
+		name: "restrictive policy of a stranger", do: sink + `CREATE POLICY r ON leak.notes AS RESTRICTIVE USING (elsewhere.yes(v, 1))`, undo: sinkUndo, as: "leak_service",
+		try: `SELECT count(*) FROM leak.notes`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.yes(integer, integer)",
+	},
+	{
+		name: "key to a project's table", do: `CREATE TABLE elsewhere.child (x int REFERENCES leak.orders); GRANT INSERT ON elsewhere.child TO PUBLIC`,
+		try: `INSERT INTO elsewhere.child VALUES (2)`, addr: "elsewhere.child", says: "may INSERT: the table reaches leak.orders",
+	},
+	{
+		name: "key of a project's table", do: `CREATE TABLE elsewhere.people (id text PRIMARY KEY); INSERT INTO elsewhere.people VALUES ('alice'), ('mallory'), ('zoe'); ALTER TABLE leak.notes ADD CONSTRAINT fk FOREIGN KEY (user_id) REFERENCES elsewhere.people; GRANT SELECT, DELETE ON elsewhere.people TO PUBLIC`,
+		try: `DELETE FROM elsewhere.people WHERE id = 'zoe'`, addr: "elsewhere.people", says: "may DELETE: the table reaches leak.notes",
+	},
+	{
+		name: "function hidden in an extension", do: `GRANT USAGE ON SCHEMA leak TO carol; GRANT SELECT ON leak.orders TO carol; CREATE POLICY carols ON leak.orders TO carol USING (true); CREATE FUNCTION elsewhere.f() RETURNS int` + definer + `ALTER FUNCTION elsewhere.f OWNER TO carol; ALTER EXTENSION plpgsql ADD FUNCTION elsewhere.f()`,
+		try: `SELECT elsewhere.f()`, addr: "elsewhere.f()", says: "with the rights of carol", undo: `ALTER EXTENSION plpgsql DROP FUNCTION elsewhere.f(); DROP SCHEMA elsewhere CASCADE; DROP OWNED BY carol`,
+	},
+	{
+		name: "function of the schema hidden in an extension", do: `CREATE ROLE leak_strong BYPASSRLS; GRANT USAGE ON SCHEMA leak TO leak_strong; GRANT SELECT ON leak.orders TO leak_strong; CREATE FUNCTION leak.f() RETURNS int` + definer + `ALTER FUNCTION leak.f OWNER TO leak_strong; ALTER EXTENSION plpgsql ADD FUNCTION leak.f(); GRANT EXECUTE ON FUNCTION leak.f TO PUBLIC`,
+		try: `SELECT leak.f()`, addr: `postgres.function.leaks.leak."f()"`, undo: `ALTER EXTENSION plpgsql DROP FUNCTION leak.f(); DROP OWNED BY leak_strong; DROP ROLE leak_strong`,
+	},
+	{
+		name: "language that only looks trusted", do: `GRANT CREATE ON SCHEMA elsewhere TO PUBLIC; UPDATE pg_language SET lanpltrusted = true WHERE lanname = 'internal'`, undo: `UPDATE pg_language SET lanpltrusted = false, lanacl = NULL WHERE lanname = 'internal'`,
+		try: `CREATE FUNCTION elsewhere.f(text) RETURNS text LANGUAGE internal AS 'pg_read_file_all'`, addr: "language internal", says: "everybody (PUBLIC) may USAGE: the language reaches what nobody can tell from outside, with the rights of the user that the server runs as",
+	},
+	{
+		name: "the authenticator on a foreign server", do: `CREATE FOREIGN DATA WRAPPER loop; CREATE SERVER loop FOREIGN DATA WRAPPER loop; CREATE USER MAPPING FOR leak_login SERVER loop; GRANT USAGE ON FOREIGN SERVER loop TO PUBLIC`,
+		addr: "server loop", undo: `DROP FOREIGN DATA WRAPPER loop CASCADE`,
+	},
+}
+
+// What no privilege closes is said, and apply fails until it is put right or
+// trusted.
+func TestChangedByHand(t *testing.T) {
+	w := newWorld(t, "byhand", `CREATE SCHEMA byhand; CREATE TABLE byhand.t (user_id text)`)
+	w.apply(project("byhand", "user_id"))
+	for _, tt := range []struct{ name, do, undo, object, says string }{
+		{
+			"leakproof", `ALTER FUNCTION int4div(int, int) LEAKPROOF`, `ALTER FUNCTION int4div(int, int) NOT LEAKPROOF`,
+			"pg_catalog.int4div(integer, integer)", "ALTER FUNCTION pg_catalog.int4div(integer, integer) NOT LEAKPROOF",
+		},
+		{
+			"replaced", `CREATE OR REPLACE FUNCTION pg_catalog.texteq(text, text) RETURNS bool STRICT IMMUTABLE LEAKPROOF PARALLEL SAFE LANGUAGE plpgsql AS 'BEGIN RETURN byteaeq($1::bytea, $2::bytea); END'`,
+			`CREATE OR REPLACE FUNCTION pg_catalog.texteq(text, text) RETURNS bool STRICT IMMUTABLE NOT LEAKPROOF PARALLEL SAFE LANGUAGE internal AS 'texteq'`,
+			"pg_catalog.texteq(text, text)", "or replaced it; apply can't change it",
+		},
+		{
+			"event trigger", `CREATE SCHEMA odd AUTHORIZATION carol; SET ROLE carol; CREATE FUNCTION odd.f() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; RESET ROLE; CREATE EVENT TRIGGER byhand_e ON ddl_command_end EXECUTE FUNCTION odd.f()`,
+			`DROP EVENT TRIGGER byhand_e; DROP SCHEMA odd CASCADE`, "event trigger byhand_e", "ALTER EVENT TRIGGER byhand_e DISABLE",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := *w
+			w.t = t
+			w.exec(tt.do)
+			undone := false
+			defer func() {
+				if !undone {
+					w.exec(tt.undo)
+				}
+			}()
+			set := w.set(project("byhand", "user_id"))
+			r, p := w.plan(set)
+			err := r.Apply(t.Context(), p, nil).Err()
+			wantErr(t, err, "postgres.exposure.byhand", tt.object, tt.says)
+			if _, again := w.plan(set); len(again.Changes) != 1 {
+				t.Errorf("after apply the plan says %s", describe(again))
+			}
+			w.trusted = []string{tt.object}
+			w.apply(project("byhand", "user_id"))
+			w.trusted = nil
+			w.exec(tt.undo)
+			undone = true
+			w.apply(project("byhand", "user_id"))
+		})
+	}
+}
+
+// Code of a stranger's that is declared or trusted may run; the owner's own,
+// a superuser's and that of a member need not be.
+func TestTrustedStrangers(t *testing.T) {
+	trigger := func(schema, name, owner string) string {
+		return "CREATE FUNCTION " + schema + "." + name + `() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; ALTER FUNCTION ` + schema + "." + name + " OWNER TO " + owner +
+			"; CREATE TRIGGER " + name + " AFTER INSERT ON strangers.t FOR EACH ROW EXECUTE FUNCTION " + schema + "." + name + "();"
+	}
+	w := newWorld(t, "strangers", `CREATE SCHEMA strangers; CREATE TABLE strangers.t (user_id text); ALTER TABLE strangers.t OWNER TO app; CREATE SCHEMA els; DROP ROLE IF EXISTS apps_too; CREATE ROLE apps_too IN ROLE app;`+
+		trigger("els", "trusted", "carol")+trigger("strangers", "declared", "carol")+trigger("els", "own", "app")+trigger("els", "root", "postgres")+trigger("els", "too", "apps_too"))
+	t.Cleanup(func() { w.exec("DROP OWNED BY apps_too CASCADE; DROP ROLE apps_too") })
+	w.trusted = []string{"els.trusted()"}
+	p := withFunctions(project("strangers", "user_id"), specs.FunctionAccess{Name: "declared"})
+	w.apply(p)
+	if _, plan := w.plan(w.set(p)); len(plan.Notes) > 0 {
+		t.Errorf("notes: %v", plan.Notes)
+	}
+	insert := leak{try: `INSERT INTO strangers.t VALUES ('x')`, as: "strangers_service"}
+	if !w.leaks(insert) {
+		t.Error("what is trusted and declared is refused")
+	}
+	w.trusted = nil
+	w.apply(p)
+	_, plan := w.plan(w.set(p))
+	if len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0].Text, "els.trusted()") || w.leaks(insert) {
+		t.Errorf("untrusted: %v", plan.Notes)
+	}
+}
+
+// Publications and slots give nobody rows: reading them takes REPLICATION,
+// which no role of a project may have.
+func TestNoReplicationForProjects(t *testing.T) {
+	w := newWorld(t, "published", `CREATE SCHEMA published; CREATE TABLE published.t (user_id text); CREATE PUBLICATION everything FOR ALL TABLES`)
+	w.apply(project("published", "user_id"))
+	for _, role := range []string{"published_anon", "published_user", "published_admin", "published_service"} {
+		for _, try := range []string{
+			`SELECT count(*) FROM pg_create_logical_replication_slot('mine', 'test_decoding')`,
+			`SELECT count(*) FROM pg_logical_slot_peek_changes('any', NULL, NULL)`,
+			`CREATE PUBLICATION mine`,
+			`ALTER PUBLICATION everything OWNER TO CURRENT_USER`,
+		} {
+			if w.leaks(leak{try: try, as: role}) {
+				t.Errorf("%s may %s", role, try)
+			}
+		}
+	}
+	w.exec(`ALTER ROLE published_user REPLICATION`)
+	if _, p := w.plan(w.set(project("published", "user_id"))); len(p.Changes) != 1 || p.Changes[0].Action() != reconciler.Update {
+		t.Errorf("REPLICATION is not seen:\n%s", describe(p))
+	}
+	w.apply(project("published", "user_id"))
+}
