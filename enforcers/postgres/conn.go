@@ -169,12 +169,26 @@ func (e *Enforcer) reading(ctx context.Context, database string, f func(pgx.Tx) 
 	if err != nil {
 		return err
 	}
-	err = pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
+	begin := "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + e.declare(database)
+	err = pgx.BeginTxFunc(ctx, c, pgx.TxOptions{BeginQuery: begin}, f)
 	if err != nil {
 		return fmt.Errorf("database.%s: %w", database, err)
 	}
 	return nil
 }
+
+// declare tells the transaction which schemas are projects' before they bear a
+// mark, so that what leads past their policies is known by the first plan.
+func (e *Enforcer) declare(database string) string {
+	var names []string
+	for _, name := range e.declared[database] {
+		names = append(names, `"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)+`"`)
+	}
+	return "SELECT pg_catalog.set_config('" + declaredSchemas + "', " + literal("{"+strings.Join(names, ",")+"}") + ", true)"
+}
+
+// declaredSchemas is the setting, an array.
+const declaredSchemas = "cordon.schemas"
 
 // change runs f in a transaction of its own, one at a time in a database,
 // and again when it lost against what others did meanwhile.
@@ -200,7 +214,7 @@ func (e *Enforcer) try(ctx context.Context, database string, wait time.Duration,
 		return err
 	}
 	return primary(pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		lock := fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d)", wait.Milliseconds(), changing)
+		lock := fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d); %s", wait.Milliseconds(), changing, e.declare(database))
 		if _, err := tx.Exec(ctx, lock, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 package postgres
 
 // powerCTE are the schemas of projects, marked: those that bear a mark, or whose
-// roles do; and the roles that reach rows of them by themselves, power: what
+// roles do, and those that are declared (see [Enforcer.declare]); and the roles that reach rows of them by themselves, power: what
 // runs with their rights may do so too. A role that may create roles makes
 // itself a member of others (up to version 15), one that runs programs or
 // writes files becomes the server, one that replicates reads what is written.
@@ -10,7 +10,8 @@ const powerCTE = `
 WITH RECURSIVE marked AS MATERIALIZED (
   SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND objsubid = 0 AND description LIKE 'cordon:postgres.schema.%'
   UNION SELECT n.oid FROM pg_roles r JOIN pg_shdescription d ON d.classoid = 'pg_authid'::regclass AND d.objoid = r.oid JOIN pg_namespace n ON r.rolname = n.nspname || '_service'
-        WHERE d.description LIKE 'cordon:postgres.role.%' AND right(d.description, length(' in database ' || current_database())) = ' in database ' || current_database()),
+        WHERE d.description LIKE 'cordon:postgres.role.%' AND right(d.description, length(' in database ' || current_database())) = ' in database ' || current_database()
+  UNION SELECT oid FROM pg_namespace WHERE nspname = ANY (nullif(current_setting('` + declaredSchemas + `', true), '')::text[])),
 member(roleid, member) AS (
   SELECT roleid, member FROM pg_auth_members
   UNION ALL SELECT r.oid, d.datdba FROM pg_roles r, pg_database d WHERE r.rolname = 'pg_database_owner' AND d.datname = current_database()),
@@ -33,19 +34,12 @@ power(oid) AS (
 // https://www.postgresql.org/docs/current/rules-privileges.html; parts of a
 // table are reached by the table's privileges and policies alone, see
 // https://www.postgresql.org/docs/current/ddl-inherit.html; the actions of
-// foreign keys run as the owner of the referencing table and past policies, and
-// what a foreign key refuses tells of rows on its other side; a trigger's
-// function is not asked who may execute it.
+// foreign keys run as the owner of the referencing table and past policies; a
+// trigger's function is not asked who may execute it.
 //
 // IS TRUE and OFFSET 0 keep the server from joining what it has no statistics
 // of: the one makes it look up a hash, the other an index.
 const pathsCTE = powerCTE + `,
-keys(base, home, rel, does) AS (
-  SELECT CASE WHEN its THEN confrelid ELSE conrelid END::regclass::text, CASE WHEN its THEN refnamespace ELSE connamespace END,
-         CASE WHEN its THEN conrelid ELSE confrelid END, unnest(CASE WHEN its THEN '{INSERT,UPDATE}' ELSE '{DELETE,UPDATE}' END::text[])
-  FROM (SELECT *, refnamespace IN (TABLE marked) AS its FROM (
-    SELECT conrelid, confrelid, connamespace, (SELECT relnamespace FROM pg_class WHERE oid = confrelid) AS refnamespace FROM pg_constraint WHERE contype = 'f' OFFSET 0) k OFFSET 0) k
-  WHERE its = (connamespace NOT IN (TABLE marked))),
 edges(src, dst, does) AS MATERIALIZED (
   SELECT d.refobjid, w.ev_class, (ARRAY[NULL, 'UPDATE', 'INSERT', 'DELETE'])[w.ev_type::text::int]
   FROM pg_rewrite w JOIN pg_class c ON c.oid = w.ev_class
@@ -69,7 +63,6 @@ seeds(base, home, rel, does) AS (
   JOIN (VALUES (4, 'INSERT'), (8, 'DELETE'), (16, 'UPDATE'), (32, 'TRUNCATE')) x(bit, does) ON t.tgtype & x.bit <> 0
   WHERE NOT t.tgisinternal AND p.prosecdef AND NOT (o.rolsuper AND EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'))
     AND (o.rolsuper OR o.rolbypassrls OR p.pronamespace <> c.relnamespace AND p.proowner IN (TABLE power))
-  UNION ALL SELECT base, home, rel, does FROM keys
   UNION ALL SELECT format('what the foreign server %I has', s.srvname), 0, f.ftrelid, a.does
   FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_foreign_server s ON s.oid = f.ftserver, anything a WHERE c.relnamespace NOT IN (TABLE marked)
   UNION ALL SELECT 'what the server keeps for itself', 0, c.oid, x.privilege_type || ' ()'
@@ -83,10 +76,19 @@ paths(base, home, rel, does) AS (
   SELECT base, home, rel, does FROM seeds
   UNION SELECT p.base, p.home, e.dst, coalesce(e.does, p.does) FROM paths p JOIN edges e ON e.src = p.rel)`
 
-// exposedRelationsSQL are the paths from outside the projects' schemas.
-const exposedRelationsSQL = pathsCTE + `
+// exposedRelationsSQL are the paths from outside the projects' schemas, and what
+// is told there of their rows: a foreign key that refuses tells that the row on
+// its other side is there, or is not.
+const exposedRelationsSQL = pathsCTE + `,
+told(base, rel, does) AS (
+  SELECT CASE WHEN its THEN confrelid ELSE conrelid END::regclass::text, CASE WHEN its THEN conrelid ELSE confrelid END,
+         unnest(CASE WHEN its THEN '{INSERT,UPDATE}' ELSE '{DELETE,UPDATE}' END::text[])
+  FROM (SELECT *, refnamespace IN (TABLE marked) AS its FROM (
+    SELECT conrelid, confrelid, connamespace, (SELECT relnamespace FROM pg_class WHERE oid = confrelid) AS refnamespace FROM pg_constraint WHERE contype = 'f' OFFSET 0) k OFFSET 0) k
+  WHERE its = (connamespace NOT IN (TABLE marked))
+  UNION SELECT t.base, e.dst, t.does FROM told t JOIN edges e ON e.src = t.rel AND e.does IS NULL)
 SELECT n.nspname, c.relname, format('%I.%I', n.nspname, c.relname), c.relkind::text, pg_get_userbyid(c.relowner), p.base, p.does
-FROM paths p JOIN pg_class c ON c.oid = p.rel JOIN pg_namespace n ON n.oid = c.relnamespace
+FROM (SELECT base, rel, does FROM paths UNION TABLE told) p JOIN pg_class c ON c.oid = p.rel JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relnamespace NOT IN (TABLE marked) AND c.relpersistence <> 't'
 ORDER BY 3, 6, 7`
 

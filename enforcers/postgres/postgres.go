@@ -27,8 +27,9 @@ type Options struct {
 // Enforcer makes schemas, roles and access in PostgreSQL match the specs. It
 // keeps one connection per database; Close ends them.
 type Enforcer struct {
-	options Options
-	conns   map[string]*pgx.Conn
+	options  Options
+	conns    map[string]*pgx.Conn
+	declared map[string][]string // schemas by database, as Survey had them last
 }
 
 // New returns an Enforcer. It does not connect yet.

@@ -21,6 +21,7 @@ func (e *Enforcer) Survey(ctx context.Context, set specs.Set) (specs.Set, error)
 			schemas[p.Schema.Database] = append(schemas[p.Schema.Database], p.SchemaName())
 		}
 	}
+	e.declared = schemas
 	set.Tables, set.Functions, set.Servers = nil, nil, nil
 	for _, d := range set.Databases {
 		if len(schemas[d.Name]) == 0 {

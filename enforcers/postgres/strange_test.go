@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
@@ -177,4 +180,56 @@ func TestNoReplicationForProjects(t *testing.T) {
 		t.Errorf("REPLICATION is not seen:\n%s", describe(p))
 	}
 	w.apply(project("published", "user_id"))
+}
+
+// A table of others that hangs on two projects' ties neither to the other.
+func TestKeysToTwoProjects(t *testing.T) {
+	w := newWorld(t, "keys", `CREATE SCHEMA keyone; CREATE SCHEMA keytwo; CREATE SCHEMA keyhole;
+CREATE TABLE keyone.t (id int PRIMARY KEY, user_id text); CREATE TABLE keytwo.t (id int PRIMARY KEY, user_id text); INSERT INTO keyone.t VALUES (1, 'alice');
+CREATE TABLE keyhole.both (a int REFERENCES keyone.t ON DELETE CASCADE ON UPDATE CASCADE, b int REFERENCES keytwo.t ON DELETE CASCADE);
+CREATE VIEW keyhole.v AS SELECT * FROM keyhole.both; GRANT USAGE ON SCHEMA keyhole TO PUBLIC; GRANT ALL ON keyhole.both, keyhole.v TO PUBLIC`)
+	insert := leak{try: `INSERT INTO keyhole.v VALUES (1, NULL)`, as: "keytwo_anon"}
+	w.apply(project("keyone", "user_id"), project("keytwo", "user_id"))
+	if w.leaks(insert) {
+		t.Error("the view of a table tells of a project's keys")
+	}
+	_, p := w.plan(w.set(project("keyone", "user_id"), project("keytwo", "user_id")))
+	if len(p.Notes) > 0 || !w.leaks(leak{try: `DELETE FROM keyone.t`, as: "keyone_service"}) || !w.leaks(leak{try: `SELECT 1 FROM (SELECT count(*) FROM keyhole.both) x`, as: "keytwo_anon"}) {
+		t.Errorf("more is taken than leads somewhere: %v", p.Notes)
+	}
+}
+
+// What leads past policies is known before a schema bears a mark: nothing is
+// given that the next plan would take away.
+func TestFirstApplyKnowsTheWays(t *testing.T) {
+	w := newWorld(t, "firsts", `CREATE SCHEMA firsts AUTHORIZATION app; CREATE TABLE firsts.t (user_id text); ALTER TABLE firsts.t OWNER TO app; INSERT INTO firsts.t VALUES ('alice');
+CREATE SCHEMA "odd {""} \"; GRANT USAGE ON SCHEMA "odd {""} \" TO PUBLIC; CREATE VIEW "odd {""} \".v AS SELECT * FROM firsts.t; GRANT SELECT ON "odd {""} \".v TO PUBLIC;
+CREATE FUNCTION "odd {""} \".t() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; ALTER FUNCTION "odd {""} \".t OWNER TO carol; CREATE TRIGGER t AFTER INSERT ON firsts.t FOR EACH ROW EXECUTE FUNCTION "odd {""} \".t()`)
+	w.apply(project("firsts", "user_id"))
+	for _, l := range []leak{
+		{try: `SELECT count(*) FROM "odd {""} \".v`, as: "firsts_anon"},
+		{try: `INSERT INTO firsts.t VALUES ('zoe')`, as: "firsts_service"},
+	} {
+		if w.leaks(l) {
+			t.Errorf("%s may %s after the first apply", l.as, l.try)
+		}
+	}
+}
+
+// A schema's name is no more than a name to what tells which are declared.
+func TestDeclaredSchemas(t *testing.T) {
+	w := newWorld(t, "names", `CREATE SCHEMA plain; CREATE SCHEMA "a ""b\,{}"; CREATE SCHEMA other_one`)
+	e := w.enforcer(t)
+	e.declared = map[string][]string{"names": {"plain", `a "b\,{}`}}
+	var got []string
+	err := e.reading(t.Context(), "names", func(tx pgx.Tx) error {
+		rows, err := tx.Query(t.Context(), powerCTE+`SELECT nspname::text FROM pg_namespace WHERE oid IN (TABLE marked) ORDER BY 1`)
+		if err == nil {
+			got, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		return err
+	})
+	if err != nil || !slices.Equal(got, []string{`a "b\,{}`, "plain"}) {
+		t.Errorf("%q, %v", got, err)
+	}
 }
