@@ -20,6 +20,7 @@ type foreignObject struct {
 	public  bool   // PUBLIC may use it
 	invoker bool   // it gives no more than the asking role has
 	read    string // a query for the ids that it shows
+	writes  string // a statement that reaches the table, for nobody
 }
 
 // yard fills a schema elsewhere, at random, with objects that reach the tables,
@@ -38,7 +39,7 @@ func yard(t *testing.T, conn *pgx.Conn, rnd *rand.Rand, tables []deedTable) (mad
 		t.Fatal("no yard")
 	}
 	hung = map[string][]string{}
-	for i := range 60 {
+	for i := range 90 {
 		d := tables[rnd.IntN(len(tables))]
 		name, of := fmt.Sprintf("yard.o%02d", i), d.reach()
 		o := foreignObject{name: name, table: d, read: "SELECT id FROM " + name}
@@ -46,7 +47,7 @@ func yard(t *testing.T, conn *pgx.Conn, rnd *rand.Rand, tables []deedTable) (mad
 		o.invoker = options == "WITH (security_invoker)" && major >= invokers
 		to := pick("PUBLIC", "deed_anon", "deed_user, PUBLIC", "other_service", "bob, PUBLIC")
 		o.public = strings.Contains(to, "PUBLIC")
-		kind := rnd.IntN(10)
+		kind := rnd.IntN(15)
 		sql := ""
 		switch kind {
 		case 0, 1:
@@ -92,6 +93,62 @@ func yard(t *testing.T, conn *pgx.Conn, rnd *rand.Rand, tables []deedTable) (mad
 				`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET row_security = off', current_database()); END $$`,
 				"GRANT SET ON PARAMETER session_replication_role TO "+pick("PUBLIC", "deed_user", "other_admin"),
 				"GRANT SELECT ON pg_authid TO "+pick("PUBLIC", "deed_user")))
+		case 10: // views over views, of which the one below decides
+			o.invoker = true
+			for k, below := range []string{of, name + "_0", name + "_1", name} {
+				if k == 3 {
+					break
+				}
+				option := pick("", "WITH (security_invoker)")
+				o.invoker = o.invoker && (k > 0 || option != "")
+				above := fmt.Sprintf("%s_%d", name, k)
+				if k == 2 {
+					above = name
+				}
+				sql += fmt.Sprintf("CREATE VIEW %s %s AS SELECT * FROM %s; GRANT SELECT ON %[1]s TO %[4]s;", above, option, below, to)
+			}
+		case 11: // above it, or around it
+			sql = fmt.Sprintf("CREATE TABLE %s (id int, v int); ALTER TABLE %s INHERIT %[1]s; GRANT ALL ON %[1]s TO %[3]s", name, of, to)
+			o.invoker, o.writes = false, pick("DELETE FROM "+name, "UPDATE "+name+" SET v = 7", "TRUNCATE "+name)
+		case 12: // below it, with rows of its own
+			o.invoker, o.read = false, "SELECT id - 100 FROM "+name
+			o.writes = pick("DELETE FROM "+name, "INSERT INTO "+name+" (id) VALUES (104)", "COPY "+name+" TO STDOUT")
+			sql = fmt.Sprintf("CREATE TABLE %s () INHERITS (%s); INSERT INTO %[1]s (id, v) VALUES (101, 0), (102, 0), (103, 0); GRANT ALL ON %[1]s TO %[3]s", name, "deed."+d.name, to)
+			if d.part {
+				sql = fmt.Sprintf("CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (%[3]d) TO (%[3]d + 9); INSERT INTO %[1]s (id, v) VALUES (101, %[3]d), (102, %[3]d), (103, %[3]d); GRANT ALL ON %[1]s TO %[4]s", name, "deed."+d.name, 1000*(i+1), to)
+			}
+		case 13: // its rows hang on others, or others' on its
+			o.invoker, o.read = false, ""
+			if rnd.IntN(2) == 0 {
+				sql = fmt.Sprintf("CREATE TABLE %s (v int PRIMARY KEY); INSERT INTO %[1]s VALUES (0), (7); ALTER TABLE %s ADD FOREIGN KEY (v) REFERENCES %[1]s ON DELETE %s ON UPDATE %s; GRANT ALL ON %[1]s TO %[5]s",
+					name, of, pick("CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"), pick("CASCADE", "SET NULL", "NO ACTION"), to)
+				o.writes = pick("DELETE FROM "+name, "UPDATE "+name+" SET v = v + 1", "WITH d AS (DELETE FROM "+name+" RETURNING v) SELECT v FROM d")
+			} else {
+				sql = fmt.Sprintf("CREATE TABLE %s (x int REFERENCES %s ON DELETE CASCADE); GRANT ALL ON %[1]s TO %[3]s", name, of, to)
+				o.writes = pick("INSERT INTO "+name+" VALUES (2)", "INSERT INTO "+name+" VALUES (2) ON CONFLICT DO NOTHING", "UPDATE "+name+" SET x = 2")
+			}
+		case 14: // of a stranger, who could replace it
+			command := pick("insert", "update", "delete")
+			stranger := fmt.Sprintf("CREATE FUNCTION %s(int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END'; ALTER FUNCTION %[1]s OWNER TO bob; ", name)
+			touched := []string{"insert", "update"}
+			switch rnd.IntN(4) {
+			case 0:
+				stranger += fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT c%d CHECK (%s(v))", of, i, name)
+			case 1:
+				stranger += fmt.Sprintf("CREATE INDEX ON %s (%s(v))", of, name)
+			case 2:
+				stranger += fmt.Sprintf("CREATE DOMAIN %s_d AS int CHECK (%[1]s(VALUE)); ALTER TABLE deed.%s ADD d%d %[1]s_d", name, d.name, i)
+			case 3:
+				touched = []string{command}
+				stranger = fmt.Sprintf("CREATE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; ALTER FUNCTION %[1]s OWNER TO bob; CREATE TRIGGER t%d AFTER %s ON %s FOR EACH ROW EXECUTE FUNCTION %[1]s()", name, i, command, of)
+			}
+			if exec(stranger) {
+				hung[of] = append(hung[of], touched...)
+				hung["deed."+d.name] = append(hung["deed."+d.name], touched...)
+				if d.part {
+					hung["deed."+d.name+"_part"] = append(hung["deed."+d.name+"_part"], touched...)
+				}
+			}
 		}
 		if sql != "" && exec(sql) {
 			made = append(made, o)
@@ -165,8 +222,19 @@ func TestForeignObjects(t *testing.T) {
 	if after := othersYard(t, conn); after != before || len(made) < 15 {
 		t.Errorf("%d made; theirs was\n%s\nand is\n%s", len(made), before, after)
 	}
+	for _, table := range inferred(t, w, "deed", "other") {
+		if len(hung[table]) == 0 {
+			t.Errorf("%s is imported as closed, though nothing hangs on it", table)
+		}
+	}
 	for _, o := range made {
 		for _, a := range actors {
+			if o.writes != "" && permitted(t, conn, a, o.table.subject(a), o.writes) {
+				t.Errorf("%s on %s: %+v may %s", o.name, o.table.reach(), a, o.writes)
+			}
+			if o.read == "" {
+				continue
+			}
 			seen := o.ids(t, conn, a)
 			for id, owner := range map[int]int{1: 0, 2: 1, 3: -1} {
 				may := o.invoker && o.table.allowed(a, "select", owner)

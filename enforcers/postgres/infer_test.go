@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/aicodesit/cordon/specs"
@@ -46,4 +47,37 @@ func TestInfer(t *testing.T) {
 		t.Errorf("inferred, it gives more: %v", more)
 	}
 	w.exec(`DROP POLICY odd ON shop.orders`)
+}
+
+// inferred is that what is imported of a converged database, whatever others
+// made around it, plans nothing for these projects and gives nobody more. It
+// returns the tables that were declared closed: those plan that they are.
+func inferred(t *testing.T, w *world, names ...string) (closed []string) {
+	t.Helper()
+	projects, notes, err := w.enforcer(t).Infer(t.Context(), w.block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range notes {
+		parts := n.Addr.Parts()
+		closed = append(closed, parts[3]+"."+parts[4])
+	}
+	var ours []specs.Project
+	for _, p := range projects {
+		if slices.Contains(names, p.Name) {
+			ours = append(ours, p)
+		}
+	}
+	_, p := w.plan(w.set(ours...))
+	for _, c := range p.Changes {
+		if parts := c.Addr().Parts(); parts[1] != "table" || !slices.Contains(closed, parts[3]+"."+parts[4]) {
+			t.Errorf("the plan of what was imported is not empty:\n%s", describe(p))
+			break
+		}
+	}
+	_, all := w.plan(w.set(projects...))
+	if more := slices.Concat(Widens(p.Changes), Widens(all.Changes)); len(ours) != len(names) || len(more) > 0 {
+		t.Errorf("imported %d of the projects, it gives more: %v", len(ours), more)
+	}
+	return closed
 }
