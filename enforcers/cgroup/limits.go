@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,9 @@ import (
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/fs"
 	"github.com/opencontainers/cgroups/fs2"
+	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 // period is the length of the CPU controller's periods in µs, the kernel's
@@ -60,15 +64,16 @@ func beyond(memory, sum int64) int64 {
 type reader struct {
 	dir string
 	err error
+	buf [64]byte // more than a number, or two, take
 }
 
 func (r *reader) text(file string) string {
 	if r.err != nil {
 		return ""
 	}
-	b, err := os.ReadFile(filepath.Join(r.dir, file))
+	b, err := rawsys.ReadFile(unix.AT_FDCWD, r.dir+"/"+file, r.buf[:])
 	r.err = err
-	return strings.TrimSpace(string(b))
+	return string(bytes.TrimSpace(b))
 }
 
 func (r *reader) number(file string) int64 { return r.parse(file, r.text(file)) }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/atomicfile"
+	"github.com/aicodesit/cordon/internal/rawsys"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -82,15 +83,11 @@ func (s sessions) list() ([]entry, error) {
 
 func (s sessions) get(id string) (e entry, ok bool, err error) {
 	e.ID = id
-	if _, err := os.Lstat(s.dir(id)); errors.Is(err, fs.ErrNotExist) {
-		return e, false, nil
-	} else if err != nil {
+	dir := s.dir(id)
+	if e.held, err = held(dir + "/" + lockFile); err != nil {
 		return e, false, err
 	}
-	if e.held, err = held(filepath.Join(s.dir(id), lockFile)); err != nil {
-		return e, false, err
-	}
-	b, err := os.ReadFile(filepath.Join(s.dir(id), leaseFile))
+	b, err := rawsys.ReadFile(unix.AT_FDCWD, dir+"/"+leaseFile, nil)
 	if err == nil {
 		var r record
 		if r, err = decodeRecord(b, id); err == nil {
@@ -98,27 +95,35 @@ func (s sessions) get(id string) (e entry, ok bool, err error) {
 			return e, true, nil
 		}
 	}
-	e.broken = fmt.Errorf("%s: %w", filepath.Join(s.dir(id), leaseFile), err)
+	if _, gone := os.Lstat(dir); errors.Is(gone, fs.ErrNotExist) {
+		return e, false, nil
+	} else if gone != nil {
+		return e, false, gone
+	}
+	e.broken = fmt.Errorf("%s/%s: %w", dir, leaseFile, err)
 	return e, true, nil
 }
 
 // held tells whether another open of the file has it locked.
 func held(path string) (bool, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	fd, err := rawsys.Open(unix.AT_FDCWD, path, unix.O_NOFOLLOW)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	switch err := flock(f, unix.LOCK_SH|unix.LOCK_NB); {
-	case err == nil:
-		return false, nil
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return true, nil
-	default:
-		return false, fmt.Errorf("lock %s: %w", path, err)
+	defer rawsys.Close(fd)
+	for {
+		switch err := rawsys.Flock(fd, unix.LOCK_SH); err {
+		case nil:
+			return false, nil
+		case unix.EWOULDBLOCK:
+			return true, nil
+		case unix.EINTR:
+		default:
+			return false, fmt.Errorf("lock %s: %w", path, err)
+		}
 	}
 }
 

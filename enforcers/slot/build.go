@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/rawsys"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -235,8 +236,8 @@ func furnish(ns, host *os.File, s Slot) error {
 
 // noForwarding turns off what a namespace inherits from a host that forwards.
 func noForwarding() error {
-	snmp, err := slurp("/proc/thread-self/net/snmp")
-	if err != nil || !forwards(snmp) {
+	snmp, err := rawsys.ReadFile(unix.AT_FDCWD, "/proc/thread-self/net/snmp", nil)
+	if err != nil || !forwards(string(snmp)) {
 		return err
 	}
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0o644)

@@ -8,6 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/rawsys"
 	"github.com/aicodesit/cordon/reconciler"
 )
 
@@ -42,7 +43,7 @@ func try() error {
 // host ends: the kernel takes the larger of the two.
 func examineReversePath() reconciler.Finding {
 	f := reconciler.Finding{Subject: "reverse path filter", Status: reconciler.OK, Text: "strict on slots"}
-	v, err := slurp("/proc/sys/net/ipv4/conf/all/rp_filter")
+	v, err := rawsys.ReadFile(unix.AT_FDCWD, "/proc/sys/net/ipv4/conf/all/rp_filter", nil)
 	switch {
 	case err != nil && !os.IsNotExist(err):
 		f.Status, f.Text = reconciler.Warn, err.Error()

@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/rawsys"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -154,38 +155,61 @@ func (s sysctl) write(iface string) error {
 
 func (k linux) insides(ctx context.Context, keys []key) ([]inside, error) {
 	out := make([]inside, len(keys))
-	err := parallel(len(keys), func(i int) error {
-		if err := ctx.Err(); err != nil {
-			return err
+	err := parallel(len(keys), func() (func(int) error, func(), error) {
+		w, err := newWindow()
+		if err != nil {
+			return nil, nil, err
 		}
-		var err error
-		out[i], err = look(k.dir.Netns(keys[i].network, keys[i].number))
-		return err
+		return func(i int) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var err error
+			out[i], err = w.look(k.dir.Netns(keys[i].network, keys[i].number))
+			return err
+		}, w.close, nil
 	})
 	return out, err
 }
 
-// look enters the namespace pinned at path and reads what it shows. The
-// calling thread stays in it.
-func look(path string) (inside, error) {
-	ns, st, err := openPin(path)
+// window shows one network namespace after the other. It is one thread's, and
+// leaves that in the last.
+type window struct {
+	net int // /proc/thread-self/net: of the namespace that the thread is in
+	buf []byte
+}
+
+func newWindow() (*window, error) {
+	const path = "/proc/thread-self/net"
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &window{net: fd, buf: make([]byte, 16<<10)}, nil
+}
+
+func (w *window) close() { _ = unix.Close(w.net) }
+
+// look enters the namespace pinned at path and reads what it shows.
+func (w *window) look(path string) (inside, error) {
+	ns, st, err := pinned(path)
 	if err != nil || st != live {
 		return inside{state: st}, err
 	}
-	defer ns.Close()
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+	defer rawsys.Close(ns)
+	if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
 		return inside{}, fmt.Errorf("enter %s: %w", path, err)
 	}
-	in := inside{state: live, files: map[string]string{}}
+	in := inside{state: live, files: make(map[string]string, 8)}
 	for _, name := range []string{"dev", "route", "fib_trie", "if_inet6", "arp", "snmp", "ip_tables_names"} {
-		b, err := slurp("/proc/thread-self/net/" + name)
+		b, err := rawsys.ReadFile(w.net, name, w.buf)
 		if (name == "if_inet6" || name == "ip_tables_names") && errors.Is(err, os.ErrNotExist) {
 			continue // no IPv6 in this kernel, or no iptables
 		}
 		if err != nil {
 			return inside{}, fmt.Errorf("%s: %w", path, err)
 		}
-		in.files[name] = b
+		in.files[name] = string(b)
 	}
 	if !slices.ContainsFunc(namesOf(in.files["dev"]), func(n string) bool { return fallbacks()[n] != "" }) {
 		return in, nil
@@ -194,25 +218,4 @@ func look(path string) (inside, error) {
 		return inside{}, fmt.Errorf("%s: list links: %w", path, err)
 	}
 	return in, nil
-}
-
-// slurp is os.ReadFile for small files of /proc, of which many are read: it
-// takes three system calls.
-func slurp(path string) (string, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	var text []byte
-	for buf := make([]byte, 4096); ; {
-		n, err := unix.Read(fd, buf)
-		if err != nil && err != unix.EINTR {
-			return "", &os.PathError{Op: "read", Path: path, Err: err}
-		}
-		if n == 0 {
-			return string(text), nil
-		}
-		text = append(text, buf[:max(n, 0)]...)
-	}
 }

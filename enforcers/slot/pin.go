@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/rawsys"
 	"github.com/aicodesit/cordon/internal/rundir"
 )
 
@@ -27,26 +27,36 @@ func (k linux) pins(context.Context) ([]key, error) {
 // openPin opens a pin and tells whether a namespace is mounted on it. The file
 // is nil unless it is live.
 func openPin(path string) (*os.File, state, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	fd, st, err := pinned(path)
+	if err != nil || st != live {
+		return nil, st, err
+	}
+	return os.NewFile(uintptr(fd), path), live, nil
+}
+
+// pinned is openPin with a descriptor for who opens many: it is to be closed
+// if the pin is live.
+func pinned(path string) (fd int, st state, err error) {
+	fd, err = rawsys.Open(unix.AT_FDCWD, path, unix.O_NOFOLLOW)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, absent, nil
+		return -1, absent, nil
 	}
 	if errors.Is(err, unix.ELOOP) {
-		return nil, dead, nil
+		return -1, dead, nil
 	}
 	if err != nil {
-		return nil, absent, err
+		return -1, absent, err
 	}
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {
-		_ = f.Close()
-		return nil, absent, fmt.Errorf("statfs %s: %w", path, err)
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		rawsys.Close(fd)
+		return -1, absent, fmt.Errorf("statfs %s: %w", path, err)
 	}
 	if fs.Type != unix.NSFS_MAGIC {
-		_ = f.Close()
-		return nil, dead, nil
+		rawsys.Close(fd)
+		return -1, dead, nil
 	}
-	return f, live, nil
+	return fd, live, nil
 }
 
 // pinNew makes a network namespace and pins it at path.

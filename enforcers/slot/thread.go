@@ -25,21 +25,27 @@ func alone(f func() error) error {
 	return <-done
 }
 
-// parallel calls f for 0 to n-1 on a few threads as alone has them, and
-// returns an error of one that failed.
-func parallel(n int, f func(int) error) error {
+// parallel does the works 0 to n-1 on a few threads as alone has them, and
+// returns an error of one that failed. begin is called on each of them, for
+// what does the works there and what is called at the end.
+func parallel(n int, begin func() (do func(int) error, end func(), err error)) error {
 	workers := min(n, runtime.GOMAXPROCS(0), 8)
 	var next atomic.Int64
 	errs := make(chan error, workers)
 	for range workers {
 		go func() {
 			errs <- alone(func() error {
+				do, end, err := begin()
+				if err != nil {
+					return err
+				}
+				defer end()
 				for {
 					i := int(next.Add(1)) - 1
 					if i >= n {
 						return nil
 					}
-					if err := f(i); err != nil {
+					if err := do(i); err != nil {
 						return err
 					}
 				}

@@ -4,10 +4,13 @@
 // meanwhile; of a request that is through in a tenth of a millisecond, that is
 // most of the time. In return, nothing else runs on the processor during such a
 // call, and the collector waits for its end: they are for sockets that do not
-// block, and for files in memory, as those of the run directory are.
+// block, and for files in memory, as those of the run directory, of /proc and of
+// control groups are.
 package rawsys
 
 import (
+	"os"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -31,6 +34,59 @@ func Lstat(path string, st *unix.Stat_t) error {
 	_, _, e := syscall.RawSyscall6(unix.SYS_NEWFSTATAT, uintptr(cwd), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 	return failure(e)
 }
+
+// Open opens a file in memory, or one of /proc or a control group, to be read,
+// and returns its descriptor. A name that is not absolute is one in the open
+// directory dir. It waits for nobody, also not for who writes a named pipe.
+func Open(dir int, name string, flags int) (fd int, err error) {
+	p, err := syscall.BytePtrFromString(name)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	flags |= unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK
+	for {
+		n, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(p)), uintptr(flags), 0, 0, 0)
+		switch e {
+		case 0:
+			return int(n), nil
+		case syscall.EINTR:
+		default:
+			return -1, &os.PathError{Op: "open", Path: name, Err: e}
+		}
+	}
+}
+
+// Close closes what Open opened.
+func Close(fd int) { _, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// ReadFile returns all that a file holds, opened as by [Open], in four system
+// calls. It reads into buf as long as that has room.
+func ReadFile(dir int, name string, buf []byte) ([]byte, error) {
+	fd, err := Open(dir, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer Close(fd)
+	text := buf[:0]
+	for {
+		if len(text) == cap(text) {
+			text = slices.Grow(text, max(minRead, cap(text)))
+		}
+		n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(text[len(text):cap(text)]))), uintptr(cap(text)-len(text)))
+		switch {
+		case e == syscall.EINTR:
+		case e != 0:
+			return nil, &os.PathError{Op: "read", Path: name, Err: e}
+		case n == 0:
+			return text, nil
+		default:
+			text = text[:len(text)+int(n)]
+		}
+	}
+}
+
+// minRead is the least room that is made for what a file holds.
+const minRead = 512
 
 func failure(e syscall.Errno) error {
 	if e == 0 {

@@ -198,3 +198,47 @@ func TestLstat(t *testing.T) {
 		t.Errorf("of no path: %v", err)
 	}
 }
+
+// Files of all sizes come whole, with a buffer that has room and with one that
+// has not.
+func TestReadFile(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	at := int(dir.Fd())
+	for _, size := range []int{0, 1, minRead - 1, minRead, minRead + 1, 3*minRead + 5, 1 << 20} {
+		want := make([]byte, size)
+		_, _ = rand.Read(want)
+		path := filepath.Join(dir.Name(), "file")
+		if err := os.WriteFile(path, want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, buf := range [][]byte{nil, make([]byte, minRead), make([]byte, 4*minRead)} {
+			for name, in := range map[string]int{"file": at, path: unix.AT_FDCWD} {
+				if got, err := ReadFile(in, name, buf); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%d bytes, a buffer of %d: %d bytes, %v", size, len(buf), len(got), err)
+				}
+			}
+		}
+	}
+	if _, err := ReadFile(at, "none", nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if _, err := ReadFile(unix.AT_FDCWD, dir.Name(), nil); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("a directory: %v", err)
+	}
+	if err := os.Symlink("file", filepath.Join(dir.Name(), "link")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(at, "link", unix.O_NOFOLLOW); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a link: %v", err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir.Name(), "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadFile(at, "pipe", nil); err != nil || len(got) != 0 {
+		t.Errorf("a pipe that nobody writes to: %q, %v", got, err)
+	}
+}
