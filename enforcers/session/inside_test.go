@@ -215,7 +215,7 @@ func TestLimits(t *testing.T) {
 		if got.code != 137 || !strings.Contains(got.err, "memory limit of 256 MiB") {
 			t.Errorf("400 MiB in 256: exit code %d\n%s", got.code, got.err)
 		}
-		got = s.run(sh("box", "i=0; while [ $i -lt 100 ]; do sleep 2 & i=$((i+1)); done; echo survived"))
+		got = s.run(sh("box", "i=0; while [ $i -lt 100 ]; do sleep 60 & i=$((i+1)); done; echo survived"))
 		if strings.Contains(got.out, "survived") || !strings.Contains(got.err, "ork") {
 			t.Errorf("100 processes in 64: %q\n%s", got.out, got.err)
 		}
