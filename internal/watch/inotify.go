@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/epoll"
 )
 
 // place is a directory that is watched.
@@ -60,12 +62,12 @@ func follow(ctx context.Context, wake Wake, rest time.Duration, parts []string, 
 		return err
 	}
 	defer t.close()
-	p, err := newPoller(ctx)
+	p, err := epoll.New(ctx)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	if err := p.add(t.fd, unix.EPOLLIN); err != nil {
+	defer p.Close()
+	if err := p.Add(t.fd, unix.EPOLLIN); err != nil {
 		return err
 	}
 	if _, err := t.rescan(); err != nil {
@@ -74,7 +76,7 @@ func follow(ctx context.Context, wake Wake, rest time.Duration, parts []string, 
 	wake(t.parts...)
 	ready, buf := make([]unix.EpollEvent, 1), make([]byte, 64<<10)
 	for {
-		if _, err := p.wait(ready); err != nil {
+		if _, err := p.Wait(ready); err != nil {
 			return err
 		}
 		parts, err := t.read(buf)

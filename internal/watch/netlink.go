@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/epoll"
 )
 
 // message is one netlink message that the kernel sent to all who listen.
@@ -121,18 +123,18 @@ func foreign(oob []byte) bool {
 // hear wakes the parts that each message is for, and all of them in the
 // beginning and when messages were lost.
 func hear(ctx context.Context, l *listener, all []string, wake Wake, of func(message) []string) error {
-	p, err := newPoller(ctx)
+	p, err := epoll.New(ctx)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	if err := p.add(l.fd, unix.EPOLLIN); err != nil {
+	defer p.Close()
+	if err := p.Add(l.fd, unix.EPOLLIN); err != nil {
 		return err
 	}
 	wake(all...)
 	ready, buf := make([]unix.EpollEvent, 1), make([]byte, 64<<10)
 	for {
-		if _, err := p.wait(ready); err != nil {
+		if _, err := p.Wait(ready); err != nil {
 			return err
 		}
 		var parts set

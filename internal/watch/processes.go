@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/epoll"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -35,12 +36,12 @@ func (p Processes) run(ctx context.Context, wake Wake) error {
 		return err
 	}
 	defer t.close()
-	poll, err := newPoller(ctx)
+	poll, err := epoll.New(ctx)
 	if err != nil {
 		return err
 	}
-	defer poll.close()
-	if err := poll.add(t.fd, unix.EPOLLIN); err != nil {
+	defer poll.Close()
+	if err := poll.Add(t.fd, unix.EPOLLIN); err != nil {
 		return err
 	}
 	if _, err := t.rescan(); err != nil {
@@ -66,7 +67,7 @@ func (p Processes) run(ctx context.Context, wake Wake) error {
 			return err
 		}
 		parts = nil
-		events, err := poll.wait(ready)
+		events, err := poll.Wait(ready)
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (p Processes) tops() []place {
 
 // runners are the processes that are waited for.
 type runners struct {
-	poll *poller
+	poll *epoll.Poller
 	fds  map[int]int // pidfd by process id
 }
 
@@ -142,7 +143,7 @@ func (r runners) follow(dir string) (gone bool, err error) {
 			return false, fmt.Errorf("process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
 		}
 		r.fds[pid] = fd
-		if err := r.poll.add(fd, unix.EPOLLIN); err != nil {
+		if err := r.poll.Add(fd, unix.EPOLLIN); err != nil {
 			return false, err
 		}
 	}

@@ -1,4 +1,6 @@
-package watch
+// Package epoll waits for several descriptors in one place, without a thread
+// of its own and without a goroutine for each.
+package epoll
 
 import (
 	"context"
@@ -10,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller waits for several descriptors in one place, without a thread of its
-// own: Go's runtime waits for the epoll instance.
-type poller struct {
+// Poller is an epoll instance, see epoll(7), for which Go's runtime waits.
+type Poller struct {
 	file *os.File
 	conn syscall.RawConn
 	fd   int
@@ -20,8 +21,8 @@ type poller struct {
 	ctx  context.Context // of the one Run that it is for
 }
 
-// newPoller returns a poller whose wait ends with ctx. It must be closed.
-func newPoller(ctx context.Context) (*poller, error) {
+// New returns a Poller whose Wait ends with ctx. It must be closed.
+func New(ctx context.Context) (*Poller, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
@@ -30,7 +31,7 @@ func newPoller(ctx context.Context) (*poller, error) {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	p := &poller{file: os.NewFile(uintptr(fd), "epoll"), fd: fd, ctx: ctx}
+	p := &Poller{file: os.NewFile(uintptr(fd), "epoll"), fd: fd, ctx: ctx}
 	if p.conn, err = p.file.SyscallConn(); err != nil {
 		_ = p.file.Close()
 		return nil, err
@@ -39,13 +40,14 @@ func newPoller(ctx context.Context) (*poller, error) {
 	return p, nil
 }
 
-func (p *poller) close() {
+// Close ends it. What it waited for stays open.
+func (p *Poller) Close() {
 	p.stop()
 	_ = p.file.Close()
 }
 
-// add waits for events of fd too, until fd is closed.
-func (p *poller) add(fd int, events uint32) error {
+// Add makes Wait wait for events of fd too, until fd is closed.
+func (p *Poller) Add(fd int, events uint32) error {
 	err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 	if err != nil {
 		return fmt.Errorf("wait for a descriptor: %w", err)
@@ -53,8 +55,8 @@ func (p *poller) add(fd int, events uint32) error {
 	return nil
 }
 
-// wait returns what is ready, at least one.
-func (p *poller) wait(buf []unix.EpollEvent) ([]unix.EpollEvent, error) {
+// Wait returns what is ready, at least one, in buf. Only one at a time may wait.
+func (p *Poller) Wait(buf []unix.EpollEvent) ([]unix.EpollEvent, error) {
 	if err := p.ctx.Err(); err != nil {
 		return nil, context.Cause(p.ctx)
 	}
