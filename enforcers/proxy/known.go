@@ -19,12 +19,17 @@ import (
 // known is a session that lived when it was last looked at.
 type known struct {
 	Session
+	dir   string // the session's own
 	path  string // of its token
 	addr  netip.Addr
 	lock  int // descriptor of the file that the session's process holds locked
 	lease identity
 	token identity
 	end   context.CancelFunc
+
+	watched  bool // changes of its directory are told
+	process  int  // pidfd of the process that runs it, whose end is told; -1: it is not
+	outlived bool // that process has ended, and the lock is held
 }
 
 // identity tells versions of a file apart: each is put in place by a rename.
@@ -48,7 +53,7 @@ func (l *Live) open(dir string) (*known, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &known{path: filepath.Join(dir, tokenFile)}
+	k := &known{dir: dir, path: filepath.Join(dir, tokenFile), process: -1}
 	if err := json.Unmarshal(b, &k.Lease); err != nil {
 		return nil, err
 	}

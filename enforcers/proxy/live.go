@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -14,19 +12,24 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/epoll"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
 
 const (
-	sweepEvery = 2 * time.Second       // a holder that was killed makes no event; its next request fails all the same
-	scanAtMost = 20 * time.Millisecond // how often strangers may make the proxy look for their session
+	// What no event may tell of is looked at often. Where an end does, all are
+	// looked at now and then all the same.
+	sweepEvery  = 2 * time.Second
+	sweepRarely = 30 * time.Second
+	scanAtMost  = 20 * time.Millisecond // how often strangers may make the proxy look for their session
 )
 
 // Live finds sessions by the run directory: a lease whose lock is held lives,
 // in the slot that it names (see enforcers/session). Each ByAddr asks the
 // kernel whether it still does, by two system calls; [Live.Run] notices an
-// end while streams run.
+// end while streams run: by inotify that the lease or the token changed, by a
+// pidfd that the process that holds the lock has ended.
 type Live struct {
 	dir      string
 	networks []specs.Network // those that may reach the proxy
@@ -36,7 +39,12 @@ type Live struct {
 	known   map[string]*known     // by id
 	byAddr  map[netip.Addr]*known // nil for an address that two claim
 	scanned time.Time             // when ByAddr last looked at all
-	watcher *fsnotify.Watcher     // nil when events can't be had
+	stale   bool                  // byAddr is to be made anew
+	watcher *fsnotify.Watcher     // nil when events of the run directory can't be had
+	exits   *epoll.Poller         // of processes; nil when their ends can't be had
+	blind   chan struct{}         // told when there is a session of whose end nothing may tell
+	often   time.Duration         // sweepEvery
+	rarely  time.Duration         // sweepRarely
 }
 
 // NewLive returns the sessions of the run directory in the slots of networks.
@@ -45,7 +53,10 @@ func NewLive(dir rundir.Dir, networks []specs.Network, log *slog.Logger) (*Live,
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{dir: path, networks: networks, log: log, known: map[string]*known{}, byAddr: map[netip.Addr]*known{}}
+	l := &Live{
+		dir: path, networks: networks, log: log, known: map[string]*known{}, byAddr: map[netip.Addr]*known{},
+		blind: make(chan struct{}, 1), often: sweepEvery, rarely: sweepRarely,
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.scan()
@@ -81,12 +92,21 @@ func (l *Live) Run(ctx context.Context) error {
 		watcher = &fsnotify.Watcher{}
 	} else {
 		defer watcher.Close()
-		l.watch(watcher)
 	}
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
+	exits, err := epoll.New(ctx)
+	if err != nil {
+		l.log.Warn("sessions are looked at every few seconds only", "error", err)
+	} else {
+		defer exits.Close()
+		var waiting sync.WaitGroup
+		waiting.Go(func() { l.awaitExits(exits) })
+		defer waiting.Wait()
+	}
 	defer l.forget()
-	for {
+	l.watch(watcher, exits)
+	timer := time.NewTimer(l.rarely)
+	defer timer.Stop()
+	for soon := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -95,32 +115,32 @@ func (l *Live) Run(ctx context.Context) error {
 		case err := <-watcher.Errors: // events were lost: look at all
 			l.log.Debug("watching sessions", "error", err)
 			l.sweep()
-		case <-tick.C:
+		case <-l.blind:
+			if !soon {
+				soon = true
+				timer.Reset(l.often)
+			}
+		case <-timer.C:
+			soon = false
+			timer.Reset(l.rarely)
 			l.sweep()
 		}
 	}
 }
 
-func (l *Live) watch(w *fsnotify.Watcher) {
+// watch begins to follow sessions by w, if that watches, and exits, if not nil.
+func (l *Live) watch(w *fsnotify.Watcher, exits *epoll.Poller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.watcher = w
-	if err := w.Add(l.dir); err != nil {
-		l.log.Warn("sessions are looked at every few seconds only", "error", err)
+	l.exits = exits
+	if w.Events != nil {
+		if err := w.Add(l.dir); err != nil {
+			l.log.Warn("sessions are looked at every few seconds only", "error", err)
+		} else {
+			l.watcher = w
+		}
 	}
-	for id := range l.known {
-		l.follow(id)
-	}
-}
-
-// follow watches a session's own directory.
-func (l *Live) follow(id string) {
-	if l.watcher == nil {
-		return
-	}
-	if err := l.watcher.Add(filepath.Join(l.dir, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.log.Debug("watching a session", "session", id, "error", err)
-	}
+	l.scan()
 }
 
 func (l *Live) event(e fsnotify.Event) {
@@ -143,7 +163,7 @@ func (l *Live) sweep() {
 func (l *Live) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.watcher = nil
+	l.watcher, l.exits = nil, nil
 	for id := range l.known {
 		l.drop(id)
 	}
@@ -176,6 +196,7 @@ func (l *Live) refresh(id string) {
 	lease, token := identify(filepath.Join(dir, "lease.json")), identify(filepath.Join(dir, tokenFile))
 	k := l.known[id]
 	if k != nil && k.lease == lease && k.token == token && k.lives() {
+		l.follow(k)
 		return
 	}
 	l.drop(id)
@@ -188,8 +209,11 @@ func (l *Live) refresh(id string) {
 		return
 	}
 	k.lease, k.token = lease, token
-	l.known[id] = k
-	l.follow(id)
+	l.known[id], l.stale = k, true
+	l.follow(k)
+	if !k.lives() { // it ended before its end was waited for
+		l.drop(id)
+	}
 }
 
 func (l *Live) drop(id string) {
@@ -198,15 +222,32 @@ func (l *Live) drop(id string) {
 		return
 	}
 	delete(l.known, id)
+	l.stale = true
 	k.end()
+	k.unfollow()
 	_ = unix.Close(k.lock)
 }
 
-// index makes byAddr anew. An address that two sessions claim is nobody's.
+// index makes byAddr anew, if it must. An address that two sessions claim is
+// nobody's.
 func (l *Live) index() {
+	if !l.stale {
+		return
+	}
 	clear(l.byAddr)
-	for _, k := range l.known {
-		if _, two := l.byAddr[k.addr]; two {
+	defer func() { l.stale = false }()
+	for id, k := range l.known {
+		if other, two := l.byAddr[k.addr]; two {
+			// The slot may have been taken before the end of whom it was was heard of.
+			if !k.lives() {
+				l.drop(id)
+				continue
+			}
+			if other != nil && !other.lives() {
+				l.drop(other.Lease.ID)
+				l.byAddr[k.addr] = k
+				continue
+			}
 			l.byAddr[k.addr] = nil
 			l.log.Error("two sessions in one slot: neither is served", "address", k.addr)
 			continue
