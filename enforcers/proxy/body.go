@@ -90,8 +90,9 @@ func (r *reads) done(one *read) bool {
 	return !one.late
 }
 
-// end cuts off those that began before the time.
-func (r *reads) end(before time.Time) {
+// end cuts off those that began before the time, and tells whether there are
+// any.
+func (r *reads) end(before time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for one := range r.open {
@@ -100,6 +101,7 @@ func (r *reads) end(before time.Time) {
 			_ = http.NewResponseController(one.conn).SetReadDeadline(time.Unix(1, 0))
 		}
 	}
+	return len(r.open) > 0
 }
 
 // fill reads in until the end; length is -1 when it was not announced. Memory

@@ -19,6 +19,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	addr := remote(r)
 	x := &exchange{start: time.Now(), addr: addr.String(), method: shown(r.Method, ""), path: shown(r.URL.Path, s.spec.TokenPrefix())}
 	s.metrics.active.Inc()
+	s.stir()
 	defer s.done(x) // also when the answer is cut off by a panic
 	if bad := s.answer(w, r, addr, x); bad != nil {
 		x.status, x.reason = bad.status, bad.reason
@@ -36,6 +37,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) done(x *exchange) {
+	s.stir()
 	s.metrics.active.Dec()
 	s.metrics.answered(x.status).Inc()
 	if x.reason != "" {
@@ -129,6 +131,7 @@ func (s *Server) spend(w http.ResponseWriter, r *http.Request, x *exchange, o *o
 		most = dearest(price, o.asked.input, o.asked.output)
 	}
 	hold, bad := s.ledger.reserve(x.session, sum(o.asked.requests, most, price))
+	s.stir() // what is reserved is written down while the answer runs
 	if bad != nil {
 		return bad
 	}

@@ -64,6 +64,7 @@ type Server struct {
 	buffers  sync.Pool // of *[]byte
 	bodies   sync.Pool // of *[]byte
 	reads    reads
+	stirred  chan struct{} // see keep
 }
 
 // Bounds of connections.
@@ -84,7 +85,7 @@ const (
 // New returns the server of a proxy. It returns an error for a proxy that is
 // declared wrong, and for budgets that were kept but can't be read.
 func New(o Options) (*Server, error) {
-	s := &Server{spec: o.Proxy, prices: o.Proxy.Prices, sessions: o.Sessions, git: o.Git, log: o.Log, audit: newAuditor(o.Audit)}
+	s := &Server{spec: o.Proxy, prices: o.Proxy.Prices, sessions: o.Sessions, git: o.Git, log: o.Log, audit: newAuditor(o.Audit), stirred: make(chan struct{}, 1)}
 	if o.Transport == nil {
 		o.Transport = &leanhttp.Transport{}
 	}
@@ -170,23 +171,37 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// keep writes the ledger down and ends slow bodies, now and then until ctx
-// ends, and once more.
+// stir is called when there may be something to keep.
+func (s *Server) stir() {
+	select {
+	case s.stirred <- struct{}{}:
+	default:
+	}
+}
+
+// keep writes the ledger down and ends slow bodies, now and then while there is
+// something to do until ctx ends, and once more.
 func (s *Server) keep(ctx context.Context) {
-	tick := time.NewTicker(saveEvery)
-	defer tick.Stop()
 	for done := false; !done; {
 		select {
 		case <-ctx.Done():
 			done = true
-		case <-tick.C:
+		case <-s.stirred:
+			select {
+			case <-ctx.Done():
+				done = true
+			case <-time.After(saveEvery):
+			}
 		}
-		s.reads.end(time.Now().Add(-bodyPatience))
+		if s.reads.end(time.Now().Add(-bodyPatience)) {
+			s.stir()
+		}
 		if s.state == "" {
 			continue
 		}
 		if err := s.ledger.save(s.state); err != nil {
 			s.log.Error("budgets are not kept", "proxy", s.spec.Name, "error", err)
+			s.stir()
 		}
 	}
 }
