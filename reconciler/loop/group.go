@@ -43,6 +43,7 @@ type group struct {
 	moved  time.Time                // when a session came or went last
 	held   string                   // why deletions were held back last
 	last   time.Duration            // that the last pass took
+	ended  time.Time                // when it had
 	second time.Time                // when it looks once more
 }
 
@@ -147,7 +148,8 @@ func (g *group) run(ctx context.Context) {
 		g.take()
 		start := time.Now()
 		again := g.pass(ctx)
-		g.last = time.Since(start)
+		g.ended = time.Now()
+		g.last = g.ended.Sub(start)
 		g.loop.passed(g.name, g.last)
 		g.at(time.Time{})
 		if !again {
@@ -215,7 +217,7 @@ func (g *group) rest(ctx context.Context) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(min(max(quiet, g.last), longRest)):
+	case <-time.After(max(quiet, min(g.last, longRest)-time.Since(g.ended))): // who has rested already looks at once
 	}
 	select {
 	case <-g.wake: // the pass that comes is theirs too

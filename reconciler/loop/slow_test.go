@@ -102,3 +102,30 @@ func TestLastDriftIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// However long a pass takes, who has rested as long looks at once when woken;
+// who has not waits for that.
+func TestRestedLooksAtOnce(t *testing.T) {
+	inBubble(t, Memory{}, func(r *rig) {
+		x := newSystem(thing{A: "x.a", Value: "1"})
+		x.readTakes = 300 * time.Millisecond
+		r.use("r1", r.group("x", named("x", x)))
+		r.after(10 * time.Second)
+		begun := x.reads
+		r.Wake("x")
+		r.after(quiet + time.Millisecond)
+		if x.reads != begun+1 {
+			t.Errorf("%d reads right after a wake, want 1", x.reads-begun)
+		}
+		r.after(x.readTakes) // the pass has just ended
+		r.Wake("x")
+		r.after(quiet + time.Millisecond)
+		if x.reads != begun+1 {
+			t.Errorf("%d reads right after a pass, want 1", x.reads-begun)
+		}
+		r.after(x.readTakes)
+		if x.reads != begun+2 {
+			t.Errorf("%d reads in all, want 2", x.reads-begun)
+		}
+	})
+}
