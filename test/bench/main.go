@@ -1,7 +1,7 @@
 // Command bench measures cordon against its peers and against itself at other
 // sizes, all in one run on one machine, so that what it prints are ratios.
 //
-//	go run ./test/bench [-cordon PATH] [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions] [postgres] [daemon]
+//	go run ./test/bench [-cordon PATH] [-n RUNS] [-sizes 10,100,1000] [start] [projects] [sessions] [postgres] [daemon] [repair]
 //
 // It needs root and bin/cordon, and runs on a throwaway host of its own.
 // Nothing here passes or fails by a time.
@@ -25,6 +25,7 @@ type bench struct {
 	sizes   []int
 	running []int         // numbers of sessions that run beside a daemon
 	watched time.Duration // how long the daemon is watched
+	damaged int           // damages that a daemon repairs
 	work    string        // folder for what is made
 }
 
@@ -34,11 +35,12 @@ func main() {
 	sizes := flag.String("sizes", "10,100,1000", "numbers of sessions and of projects")
 	running := flag.String("running", "100,500", "numbers of sessions that run beside a daemon")
 	watched := flag.Duration("watched", 2*time.Minute, "how long a daemon is watched")
+	damaged := flag.Int("damages", 300, "damages that a daemon repairs, without sessions and beside some")
 	flag.Parse()
 	if os.Getenv("CORDON_THROWAWAY") == "" {
 		os.Exit(onThrowawayHost())
 	}
-	if err := run(&bench{n: *n, watched: *watched, work: "/run/bench"}, *program, *sizes, *running, flag.Args()); err != nil {
+	if err := run(&bench{n: *n, watched: *watched, damaged: *damaged, work: "/run/bench"}, *program, *sizes, *running, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -78,7 +80,7 @@ func run(b *bench, program, sizes, running string, parts []string) error {
 	all := []struct {
 		name string
 		run  func() error
-	}{{"start", b.start}, {"projects", b.projects}, {"sessions", b.sessions}, {"postgres", b.postgres}, {"daemon", b.daemon}}
+	}{{"start", b.start}, {"projects", b.projects}, {"sessions", b.sessions}, {"postgres", b.postgres}, {"daemon", b.daemon}, {"repair", b.repair}}
 	for _, part := range all {
 		if len(parts) > 0 && !contains(parts, part.name) {
 			continue
