@@ -37,6 +37,7 @@ type Function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments,omitempty"` // types of the input arguments: "integer, text"
 	Past      string `json:"past,omitempty"`      // whose rights it runs with, if they look past policies
+	Unpinned  bool   `json:"unpinned,omitempty"`  // it does, and who executes it sets its search_path
 }
 
 // Server is what the connection to a database block is: a fact.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -118,8 +119,25 @@ func (a *access) condition(d specs.TableAccess, t specs.Table) {
 		a.notes = append(a.notes, "check: nothing may be written, for the server does not take the condition: "+cmp.Or(t.CheckError, "it was not asked"))
 	default:
 		a.check = shorten(t.Check)
+		if names := settable(t.Check); len(names) > 0 {
+			a.notes = append(a.notes, "check: it reads what whoever sends SQL may set ("+strings.Join(names, ", ")+"): it binds only who can't")
+		}
 	}
 }
+
+// settable are the settings, but for the claims, that a condition reads by name.
+func settable(condition string) []string {
+	var out []string
+	for _, found := range readsSetting.FindAllStringSubmatch(condition, -1) {
+		if !strings.HasPrefix(strings.ToLower(found[1]), "request.") {
+			out = append(out, found[1])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+var readsSetting = regexp.MustCompile(`(?i)\bcurrent_setting\(\s*'((?:[^']|'')*)'`)
 
 // view closes one that reads with its owner's rights. The rows of others are
 // those that the tables below show to who asks.

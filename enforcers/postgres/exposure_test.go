@@ -303,7 +303,7 @@ func TestTrusted(t *testing.T) {
 CREATE VIEW "Else where"."all" AS SELECT * FROM trusts.t; GRANT SELECT ON "Else where"."all" TO PUBLIC;
 CREATE FUNCTION "Else where".f(int, "Else where"."all") RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM trusts.t';
 CREATE FUNCTION "Else where".audit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER a AFTER INSERT ON trusts.t FOR EACH ROW EXECUTE FUNCTION "Else where".audit();
-CREATE FUNCTION trusts."ow n"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER b AFTER INSERT ON trusts.t FOR EACH ROW EXECUTE FUNCTION trusts."ow n"();
+CREATE FUNCTION trusts."ow n"() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER b AFTER INSERT ON trusts.t FOR EACH ROW EXECUTE FUNCTION trusts."ow n"();
 CREATE TABLE "Else where".log (x int); CREATE TRIGGER c AFTER INSERT ON "Else where".log FOR EACH ROW EXECUTE FUNCTION "Else where".audit(); GRANT INSERT ON "Else where".log TO PUBLIC;
 DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET row_security = on', current_database()); END $$`)
 	w.trusted = []string{`"Else where"."all"`, `"Else where".audit()`, `"Else where".f(integer, "Else where"."all")`, "setting row_security"}

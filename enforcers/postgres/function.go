@@ -67,15 +67,23 @@ func functionsOf(p specs.Project, found []specs.Function) []reconciler.Resource 
 	return out
 }
 
-// functionNotes tell of functions that nobody gets.
+// functionNotes tell of functions that nobody gets, and of those that do for
+// whoever gets them more than was meant.
 func functionNotes(p specs.Project, found []specs.Function) []reconciler.Note {
 	var out []reconciler.Note
 	for _, f := range found {
-		if f.Database == p.Schema.Database && f.Schema == p.SchemaName() && len(executors(p, f)) == 0 {
-			out = append(out, reconciler.Note{
-				Addr: Function{Database: f.Database, Schema: f.Schema, Signature: signature(f.Name, f.Arguments)}.Addr(),
-				Text: fmt.Sprintf("nobody may execute it: it runs with the rights of %s, past policies; if it is meant to be used, say so by a function block", f.Past),
-			})
+		if f.Database != p.Schema.Database || f.Schema != p.SchemaName() {
+			continue
+		}
+		add := func(text string) {
+			addr := Function{Database: f.Database, Schema: f.Schema, Signature: signature(f.Name, f.Arguments)}.Addr()
+			out = append(out, reconciler.Note{Addr: addr, Text: text})
+		}
+		switch {
+		case len(executors(p, f)) == 0:
+			add(fmt.Sprintf("nobody may execute it: it runs with the rights of %s, past policies; if it is meant to be used, say so by a function block", f.Past))
+		case f.Unpinned:
+			add(fmt.Sprintf("it runs with the rights of %s, and whoever executes it decides by search_path which tables its names mean, another project's too: ALTER ROUTINE … SET search_path", f.Past))
 		}
 	}
 	return out
@@ -104,7 +112,9 @@ const functionsIn = `n.nspname = ANY ($1)`
 
 const surveyFunctionsSQL = `
 SELECT n.nspname, p.proname, oidvectortypes(p.proargtypes),
-       CASE WHEN p.proleakproof OR p.prosecdef AND (o.rolsuper OR o.rolbypassrls) THEN o.rolname::text ELSE '' END
+       CASE WHEN p.proleakproof OR p.prosecdef AND (o.rolsuper OR o.rolbypassrls) THEN o.rolname::text ELSE '' END,
+       p.prosecdef AND (o.rolsuper OR o.rolbypassrls) AND p.prolang NOT IN (12, 13) AND to_jsonb(p) ->> 'prosqlbody' IS NULL
+         AND NOT coalesce(p.proconfig::text ILIKE '%search_path=%', false)
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles o ON o.oid = p.proowner
 WHERE n.nspname = ANY ($1) AND NOT (o.rolsuper AND EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'))
 ORDER BY n.nspname COLLATE "C", p.proname COLLATE "C", oidvectortypes(p.proargtypes) COLLATE "C"`
@@ -112,7 +122,7 @@ ORDER BY n.nspname COLLATE "C", p.proname COLLATE "C", oidvectortypes(p.proargty
 func scanFunctions(rows pgx.Rows, database string) ([]specs.Function, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (specs.Function, error) {
 		f := specs.Function{Database: database}
-		return f, row.Scan(&f.Schema, &f.Name, &f.Arguments, &f.Past)
+		return f, row.Scan(&f.Schema, &f.Name, &f.Arguments, &f.Past, &f.Unpinned)
 	})
 }
 

@@ -93,6 +93,7 @@ func TestNotes(t *testing.T) {
 		specs.TableAccess{Name: "columnless", Authenticated: []string{"select"}},
 		specs.TableAccess{Name: "copied", Authenticated: []string{"select"}},
 		specs.TableAccess{Name: "fine", Authenticated: []string{"select"}},
+		specs.TableAccess{Name: "free", Check: "x"},
 		specs.TableAccess{Name: "missing"},
 		specs.TableAccess{Name: "public", Anonymous: []string{"select"}, Authenticated: []string{"select"}},
 		specs.TableAccess{Name: "view", Anonymous: []string{"select"}})
@@ -104,11 +105,23 @@ func TestNotes(t *testing.T) {
 		fact("columnless", kindTable, "id"), fact("copied", kindMatView, "user_id"), fact("fine", kindTable, "user_id"),
 		fact("other", kindTable), fact("public", kindTable, "id"), fact("view", kindView), fact("view2", kindView),
 	}}
+	free := fact("free", kindTable, "user_id")
+	free.Check = `(current_setting('request.jwt.claims'::text, true) <> current_setting('app.tenant'::text)) AND (current_setting( 'role') = 'x')`
+	set.Tables = append(set.Tables, free)
+	for _, name := range []string{"pinned", "unpinned"} {
+		set.Functions = append(set.Functions, specs.Function{Database: db, Schema: "shop", Name: name, Past: "postgres", Unpinned: name == "unpinned"})
+		set.Projects[0].Schema.Functions = append(set.Projects[0].Schema.Functions, specs.FunctionAccess{Name: name})
+	}
 	got := map[reconciler.Addr]string{}
 	for _, n := range New(Options{}).Notes(set) {
 		got[n.Addr] = n.Text
 	}
-	want := map[string]string{"columnless": `no column "user_id"`, "copied": "no row level security", "missing": "pending", "view": "security_invoker"}
+	unpinned := Function{Database: db, Schema: "shop", Signature: "unpinned()"}.Addr()
+	if !strings.Contains(got[unpinned], "SET search_path") {
+		t.Errorf("%s: %q", unpinned, got[unpinned])
+	}
+	delete(got, unpinned)
+	want := map[string]string{"free": "may set (app.tenant, role)", "columnless": `no column "user_id"`, "copied": "no row level security", "missing": "pending", "view": "security_invoker"}
 	for name, part := range want {
 		addr := Table{Database: db, Schema: "shop", Name: name}.Addr()
 		if !strings.Contains(got[addr], part) {
