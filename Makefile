@@ -1,6 +1,6 @@
 # What there is to do, each from a clean clone on Debian 12 as root.
 #
-#   make build   the program, bin/cordon
+#   make build   the program: bin/cordon, and bin/cordon-full beside it
 #   make demo    see it work, on a throwaway host of its own
 #   make test    every test there is; ends with "N passed, N failed"
 #   make check   formatting, static analysis, known vulnerabilities
@@ -22,7 +22,8 @@ TOOLS := bin/tools
 FUZZTIME ?= 1m
 
 build: deps
-	go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/cordon ./cmd/cordon
+	go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/cordon-full ./cmd/cordon
+	go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/cordon ./cmd/cordon/front
 
 deps:
 	@test/deps.sh

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/hcl/format"
 )
 
 // testdata/full.hcl gives every attribute of the language a value that is
@@ -86,7 +87,7 @@ func TestLanguageExamples(t *testing.T) {
 	}
 	for _, m := range blocks {
 		mustLoad(t, hcl.Options{}, "LANGUAGE.md", string(m[1]))
-		if formatted, diags := hcl.Format("LANGUAGE.md", m[1]); diags.HasErrors() || string(formatted) != string(m[1]) {
+		if formatted, diags := format.Source("LANGUAGE.md", m[1]); diags.HasErrors() || string(formatted) != string(m[1]) {
 			t.Errorf("not formatted:\n%s", m[1])
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/hcl/format"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -63,7 +64,7 @@ func FuzzLoad(f *testing.F) {
 		if len(set.Check()) > 0 {
 			t.Error(set.Check())
 		}
-		formatted, diags := hcl.Format("f.hcl", src)
+		formatted, diags := format.Source("f.hcl", src)
 		if diags.HasErrors() {
 			t.Fatal("loads and is not formatted")
 		}
@@ -77,14 +78,14 @@ func FuzzLoad(f *testing.F) {
 func FuzzFormat(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
-		once, diags := hcl.Format("f.hcl", src)
+		once, diags := format.Source("f.hcl", src)
 		if diags.HasErrors() {
 			if once != nil {
 				t.Error("formatted in spite of errors")
 			}
 			return
 		}
-		twice, diags := hcl.Format("f.hcl", once)
+		twice, diags := format.Source("f.hcl", once)
 		if diags.HasErrors() || !bytes.Equal(once, twice) {
 			t.Errorf("%v\nonce:\n%q\ntwice:\n%q", diags.Err(), once, twice)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/hcl/format"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -57,7 +58,7 @@ func TestExamplesLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if formatted, diags := hcl.Format(name, b); diags.HasErrors() || string(formatted) != string(b) {
+		if formatted, diags := format.Source(name, b); diags.HasErrors() || string(formatted) != string(b) {
 			t.Errorf("%s is not formatted", name)
 		}
 	}
@@ -434,7 +435,7 @@ func TestNesting(t *testing.T) {
 			if len(diags) != 1 || diags[0].Summary != "nested too deep" {
 				t.Error(text(t, diags[:min(3, len(diags))]))
 			}
-			if _, diags := hcl.Format("a.hcl", []byte(src)); !diags.HasErrors() {
+			if _, diags := format.Source("a.hcl", []byte(src)); !diags.HasErrors() {
 				t.Error("formatted")
 			}
 			set := hcl.Options{Vars: []string{"v=" + strings.TrimSuffix(strings.TrimPrefix(src, "locals {\n a = "), "\n}")}}

@@ -170,3 +170,14 @@ func chains(t hclsyntax.TokenType) bool {
 	}
 	return false
 }
+
+// CheckSyntax returns what keeps src from being parsed, with ranges that name
+// the file name; nothing when nothing does.
+func CheckSyntax(name string, src []byte) Diagnostics {
+	r := &reporter{}
+	s := &source{name: name, bytes: src}
+	if body, _ := parseBytes(s, r); body == nil {
+		return r.finish([]*source{s})
+	}
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/enforcers/postgres"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -27,7 +28,7 @@ tells of the project's four roles; with it of any role, in full or as its kind
 (anon, user, admin, service).`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := a.load()
+			set, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -69,21 +70,21 @@ func rolesOf(p specs.Project, role string) []string {
 
 func (a *app) showAccess(list []postgres.Effective, asJSON bool) error {
 	if asJSON {
-		return writeJSON(a.stdout, map[string]any{"format_version": "1.0", "access": list})
+		return cli.WriteJSON(a.Stdout, map[string]any{"format_version": "1.0", "access": list})
 	}
 	last := ""
 	for _, e := range list {
 		if e.Role != last {
-			fmt.Fprintf(a.stdout, "%q\n", e.Role)
+			fmt.Fprintf(a.Stdout, "%q\n", e.Role)
 			last = e.Role
 		}
 		columns := ""
 		if len(e.Columns) > 0 {
 			columns = fmt.Sprintf(" (%q)", e.Columns)
 		}
-		fmt.Fprintf(a.stdout, "    %-6s %s%s\n           %s\n", e.Command, printable(e.Rows), columns, printable(strings.Join(e.Why, "; ")))
+		fmt.Fprintf(a.Stdout, "    %-6s %s%s\n           %s\n", e.Command, printable(e.Rows), columns, printable(strings.Join(e.Why, "; ")))
 		for _, path := range e.Paths {
-			fmt.Fprintf(a.stdout, "           and %s\n", printable(path))
+			fmt.Fprintf(a.Stdout, "           and %s\n", printable(path))
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/loop"
 	"github.com/aicodesit/cordon/specs"
@@ -38,10 +39,10 @@ A change that fails skips only what needs it; everything else proceeds, and
 apply exits with 1.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := needRoot("apply"); err != nil {
+			if err := cli.NeedRoot("apply"); err != nil {
 				return err
 			}
-			set, err := a.load()
+			set, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -86,7 +87,7 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 		if err != nil {
 			return err
 		}
-		if err := p.WriteText(a.stdout, reconciler.Style{Color: a.color(a.stdout)}); err != nil {
+		if err := p.WriteText(a.Stdout, reconciler.Style{Color: a.Color(a.Stdout)}); err != nil {
 			return err
 		}
 		if len(p.Changes) == 0 {
@@ -99,8 +100,8 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 			return err
 		}
 	}
-	unlock, err := a.run().Lock(ctx, true, func() {
-		fmt.Fprintln(a.stderr, "Another cordon is changing this host: waiting for it to finish.")
+	unlock, err := a.Rundir().Lock(ctx, true, func() {
+		fmt.Fprintln(a.Stderr, "Another cordon is changing this host: waiting for it to finish.")
 	})
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 		if err := saved.Current(p); err != nil {
 			return err
 		}
-	} else if err := p.WriteText(a.stdout, reconciler.Style{Color: a.color(a.stdout)}); err != nil {
+	} else if err := p.WriteText(a.Stdout, reconciler.Style{Color: a.Color(a.Stdout)}); err != nil {
 		return err
 	}
 	if !c.allowDeletes {
@@ -122,7 +123,7 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 			return err
 		}
 	}
-	if err := a.sessions().Sweep(); err != nil {
+	if err := a.Sessions().Sweep(); err != nil {
 		h.Log.WarnContext(ctx, "remains of sessions that were never made", "err", err)
 	}
 	return a.make(ctx, h, p)
@@ -130,24 +131,24 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 
 // make applies p and tells the progress and the result.
 func (a *app) make(ctx context.Context, h *host, p *reconciler.Plan) error {
-	style := reconciler.Style{Color: a.color(a.stderr)}
-	events := a.recorder()
-	defer events.close(ctx)
+	style := reconciler.Style{Color: a.Color(a.Stderr)}
+	events := a.Recorder()
+	defer events.Close(ctx)
 	for _, f := range p.Failures {
-		events.add(loop.Event{Kind: loop.ChangeFailed, Part: f.Enforcer, Error: f.Err.Error()})
+		events.Add(loop.Event{Kind: loop.ChangeFailed, Part: f.Enforcer, Error: f.Err.Error()})
 	}
 	report := h.Apply(ctx, p, func(e reconciler.Event) {
 		if !e.Done {
 			return
 		}
-		events.change(e)
+		events.Change(e)
 		switch sign := style.Sign(e.Change.Action()); {
 		case e.Skipped:
-			fmt.Fprintf(a.stderr, "%s %s: skipped\n", sign, e.Change.Addr())
+			fmt.Fprintf(a.Stderr, "%s %s: skipped\n", sign, e.Change.Addr())
 		case e.Err != nil:
-			fmt.Fprintf(a.stderr, "%s %s: failed: %v\n", sign, e.Change.Addr(), e.Err)
+			fmt.Fprintf(a.Stderr, "%s %s: failed: %v\n", sign, e.Change.Addr(), e.Err)
 		default:
-			fmt.Fprintf(a.stderr, "%s %s (%s)\n", sign, e.Change.Addr(), e.Duration.Round(100*time.Microsecond))
+			fmt.Fprintf(a.Stderr, "%s %s (%s)\n", sign, e.Change.Addr(), e.Duration.Round(100*time.Microsecond))
 		}
 	})
 	var done reconciler.Summary
@@ -156,7 +157,7 @@ func (a *app) make(ctx context.Context, h *host, p *reconciler.Plan) error {
 			done.Count(r.Change)
 		}
 	}
-	fmt.Fprintf(a.stdout, "Apply: %d added, %d changed, %d removed.\n", done.Add, done.Change, done.Remove)
+	fmt.Fprintf(a.Stdout, "Apply: %d added, %d changed, %d removed.\n", done.Add, done.Change, done.Remove)
 	err := report.Err()
 	for _, f := range p.Failures {
 		err = errors.Join(err, fmt.Errorf("%s could not be read, nothing of it was changed: %w", f.Enforcer, f.Err))
@@ -164,22 +165,22 @@ func (a *app) make(ctx context.Context, h *host, p *reconciler.Plan) error {
 	if err == nil {
 		return nil
 	}
-	fmt.Fprintf(a.stderr, "\nNot everything was done:\n")
+	fmt.Fprintf(a.Stderr, "\nNot everything was done:\n")
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(a.stderr, "  %s\n", line)
+		fmt.Fprintf(a.Stderr, "  %s\n", line)
 	}
-	return exitError{1}
+	return cli.Exit(1)
 }
 
 // ask returns an error unless a person at a terminal says yes.
 func (a *app) ask(ctx context.Context, question string) error {
-	if !term.IsTerminal(int(a.stdin.Fd())) {
+	if !term.IsTerminal(int(a.Stdin.Fd())) {
 		return errors.New("standard input is no terminal to ask on: say --auto-approve, or apply a plan file")
 	}
-	fmt.Fprintf(a.stderr, "%s Only \"yes\" is taken as yes: ", question)
+	fmt.Fprintf(a.Stderr, "%s Only \"yes\" is taken as yes: ", question)
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is not yes
+		line, _ := bufio.NewReader(a.Stdin).ReadString('\n') // no answer is not yes
 		answer <- strings.TrimSpace(line)
 	}()
 	select {

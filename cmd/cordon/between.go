@@ -3,8 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/internal/source/git"
 	"github.com/aicodesit/cordon/reconciler"
@@ -15,25 +15,9 @@ import (
 // as it is.
 type revisions struct{ base, head string }
 
-// side is one of the two, loaded.
-type side struct {
-	id    string // short hash; "" is the directory as it is
-	set   specs.Set
-	diags hcl.Diagnostics
-	note  string // why the set is empty, if it may be
-	file  string // the first one, or the directory
-}
-
-func (s side) String() string {
-	if s.id == "" {
-		return "the working tree"
-	}
-	return s.id
-}
-
 // sides loads both. Only what keeps a revision from being read is an error;
 // what is wrong with its files is in its diagnostics.
-func (a *app) sides(r revisions) (base, head side, err error) {
+func (a *app) sides(r revisions) (base, head cli.Side, err error) {
 	repo, err := git.OpenLocal(a.Dir)
 	if err != nil {
 		return base, head, err
@@ -46,36 +30,27 @@ func (a *app) sides(r revisions) (base, head side, err error) {
 		head, err = a.side(repo, r.head)
 		return base, head, err
 	}
-	return base, a.workingTree(), nil
+	return base, a.WorkingTree(), nil
 }
 
 // head loads one revision, or the directory as it is when rev is "".
-func (a *app) head(rev string) (side, error) {
+func (a *app) head(rev string) (cli.Side, error) {
 	if rev == "" {
-		return a.workingTree(), nil
+		return a.WorkingTree(), nil
 	}
 	repo, err := git.OpenLocal(a.Dir)
 	if err != nil {
-		return side{}, err
+		return cli.Side{}, err
 	}
 	defer repo.Close() //nolint:errcheck // was read
 	return a.side(repo, rev)
 }
 
-func (a *app) workingTree() side {
-	s := side{file: filepath.Clean(a.Dir)}
-	if names, _ := filepath.Glob(filepath.Join(s.file, "*.hcl")); len(names) > 0 {
-		s.file = names[0]
-	}
-	s.set, s.diags = hcl.Load(a.Dir, a.options())
-	return s
-}
-
-func (a *app) side(repo *git.Local, rev string) (side, error) {
+func (a *app) side(repo *git.Local, rev string) (cli.Side, error) {
 	r, err := repo.Revision(rev)
-	s := side{id: short(r.ID), file: repo.Dir()}
+	s := cli.Side{ID: short(r.ID), File: repo.Dir()}
 	if errors.Is(err, git.ErrNothing) {
-		s.note = err.Error()
+		s.Note = err.Error()
 		return s, nil
 	}
 	if err != nil {
@@ -85,8 +60,8 @@ func (a *app) side(repo *git.Local, rev string) (side, error) {
 	for i, f := range r.Files {
 		files[i] = hcl.File{Name: f.Name, Bytes: f.Bytes}
 	}
-	s.file = files[0].Name
-	s.set, s.diags = hcl.LoadFiles(files, a.options())
+	s.File = files[0].Name
+	s.Set, s.Diags = hcl.LoadFiles(files, a.LoadOptions())
 	return s, nil
 }
 
@@ -102,16 +77,16 @@ func (a *app) between(r revisions, live string) (reconciler.Document, error) {
 	if err != nil {
 		return reconciler.Document{}, err
 	}
-	doc, err := a.document(head)
+	doc, err := a.Document(head)
 	if err != nil {
 		return doc, err
 	}
 	doc.Base, doc.Head = base.String(), head.String()
-	if base.diags.HasErrors() {
-		doc.Remarks = append(doc.Remarks, fmt.Sprintf("The base, %s, is broken (%v): it is taken to declare nothing, so everything is shown as new, and what is removed is not shown.", base, base.diags.Err()))
+	if base.Diags.HasErrors() {
+		doc.Remarks = append(doc.Remarks, fmt.Sprintf("The base, %s, is broken (%v): it is taken to declare nothing, so everything is shown as new, and what is removed is not shown.", base, base.Diags.Err()))
 	}
-	if base.note != "" {
-		doc.Remarks = append(doc.Remarks, fmt.Sprintf("The base, %s, declares nothing here: %s.", base, base.note))
+	if base.Note != "" {
+		doc.Remarks = append(doc.Remarks, fmt.Sprintf("The base, %s, declares nothing here: %s.", base, base.Note))
 	}
 	if doc.Broken() {
 		return doc, nil
@@ -121,11 +96,11 @@ func (a *app) between(r revisions, live string) (reconciler.Document, error) {
 		if snap, err = readSnapshot(live); err != nil {
 			return doc, err
 		}
-	} else if supposes(base.set) || supposes(head.set) {
+	} else if supposes(base.Set) || supposes(head.Set) {
 		doc.Remarks = append(doc.Remarks, "Without a host the tables and functions that are declared are supposed to be there, and no others. With --live SNAPSHOT those of a host are taken.")
 	}
-	h := a.host(head.set)
-	doc.Plan, err = h.PlanBetween(base.set, head.set, snap)
+	h := a.host(head.Set)
+	doc.Plan, err = h.PlanBetween(base.Set, head.Set, snap)
 	if err == nil {
 		doc.Places = h.Places(doc.Plan)
 	}
@@ -140,19 +115,4 @@ func supposes(s specs.Set) bool {
 		}
 	}
 	return false
-}
-
-// document begins with what is wrong with the files, which stderr is told
-// in any case, with the lines that it is in.
-func (a *app) document(s side) (reconciler.Document, error) {
-	doc := reconciler.Document{Version: version, File: s.file}
-	for _, d := range s.diags {
-		doc.Problems = append(doc.Problems, reconciler.Problem{Error: d.Severity == hcl.Error, Summary: d.Summary, Detail: d.Detail, Block: d.Address, Range: d.Range})
-	}
-	err := s.diags.WriteText(a.stderr, a.color(a.stderr))
-	if s.note != "" {
-		doc.Problems = append(doc.Problems, reconciler.Problem{Error: true, Summary: s.note})
-		fmt.Fprintf(a.stderr, "Error: %s\n", s.note)
-	}
-	return doc, err
 }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
@@ -15,7 +16,7 @@ func TestPlacesOfChanges(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags.Err())
 	}
-	a := &app{settings: settings{RunDir: t.TempDir(), StateDir: t.TempDir()}}
+	a := &app{App: &cli.App{Settings: cli.Settings{RunDir: t.TempDir(), StateDir: t.TempDir()}}}
 	h := a.host(set)
 	p, err := h.PlanBetween(specs.Set{}, set, nil)
 	if err != nil || len(p.Failures) > 0 {

@@ -2,123 +2,32 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"path/filepath"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/pair"
 	"github.com/aicodesit/cordon/enforcers/cgroup"
-	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/specs"
 )
 
-// requests is what answers on the daemon's socket.
-func (d *daemonProcess) requests() *broker.Server {
+// requests is what answers on the daemon's socket. Its sessions are run by the
+// front, if there is one: as long as one lasts, its process does.
+func (d *daemonProcess) requests(ctx context.Context) *broker.Server {
+	var program func() string
+	front, err := pair.Hold(ctx, d.Version)
+	switch {
+	case err != nil:
+		d.Log().WarnContext(ctx, "sessions are run by the complete program, which takes more memory", "error", err)
+	case front != nil:
+		program = front.Path // which holds the file
+	}
 	return broker.New(broker.Options{
-		Set: d.follower.Set, Emit: d.loop.Emit, State: d.state, Log: d.log(), Settings: &d.settings,
+		Program: program,
+		Set:     d.follower.Set, Emit: d.loop.Emit, State: d.state, Log: d.Log(), Settings: &d.Settings,
 		List: func(ctx context.Context, set specs.Set) ([]broker.Session, error) {
-			list, err := d.sessions().List(ctx, set)
-			return d.withTokens(list), err
+			list, err := d.Sessions().List(ctx, set)
+			return d.WithTokens(list), err
 		},
-		Stop:   d.sessions().Stop,
+		Stop:   d.Sessions().Stop,
 		Inside: func(pid int) (bool, error) { return cgroup.Inside(d.CgroupParent, pid) },
 	})
-}
-
-// runnerCommand is what the daemon starts for each session of a user's.
-func runnerCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:    "runner",
-		Short:  "Run a session for a client of the daemon",
-		Hidden: true,
-		RunE:   func(cmd *cobra.Command, _ []string) error { return a.attended(cmd.Context()) },
-	}
-}
-
-// attended runs the session that the daemon started this process for.
-func (a *app) attended(ctx context.Context) error {
-	client, err := broker.Attach()
-	if err != nil {
-		return err
-	}
-	job := client.Job
-	if err := json.Unmarshal(job.Settings, &a.settings); err != nil {
-		return fmt.Errorf("settings: %w", err)
-	}
-	if err := client.Receive(); err != nil {
-		return err
-	}
-	hurry()
-	r := a.runner(job.Set, job.Sandbox)
-	r.Stdin, r.Stdout, r.Stderr = client.Files[0], client.Files[1], client.Files[2]
-	r.Environ, r.Caller, r.Messages, r.Admit = client.Environ, client, client, client.Admit
-	r.Reload = a.askSet
-	events := a.recorder()
-	defer events.close(ctx)
-	events.by = func() string { return job.By }
-	r.Told = events.session()
-	began := r.Told.Began
-	r.Told.Began = func(l specs.Lease) { client.Started(); began(l) }
-	code, err := r.Run(context.WithoutCancel(ctx), session.Request{Sandbox: job.Sandbox, Project: job.Project, Command: client.Command})
-	if err != nil {
-		fmt.Fprintf(client, "cordon: %v\n", err)
-	}
-	if err := client.Exit(code); err != nil {
-		a.log().Debug("client", "error", err)
-	}
-	return nil
-}
-
-// enforced is what the files say or, for root where there are none, what the
-// daemon enforces.
-func (a *app) enforced(ctx context.Context) (set specs.Set, asked bool, err error) {
-	files, err := filepath.Glob(filepath.Join(a.Dir, "*.hcl"))
-	if err == nil && len(files) == 0 {
-		set, err := broker.Set(ctx, a.run().Socket())
-		if !errors.As(err, new(*broker.NoDaemonError)) {
-			return set, true, err
-		}
-	}
-	set, err = a.load()
-	return set, false, err
-}
-
-// restartTimeout is for how long a daemon that is not there may be starting
-// anew, restartPause is between two tries to reach it.
-const (
-	restartTimeout = 10 * time.Second
-	restartPause   = 100 * time.Millisecond
-)
-
-// askSet is what the daemon enforces now.
-func (a *app) askSet(ctx context.Context) (specs.Set, error) {
-	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
-	defer cancel()
-	for {
-		set, err := broker.Set(ctx, a.run().Socket())
-		if !errors.As(err, new(*broker.NoDaemonError)) {
-			return set, err
-		}
-		select {
-		case <-ctx.Done():
-			return set, err
-		case <-time.After(restartPause):
-		}
-	}
-}
-
-func (a *app) askStop(ctx context.Context, id string, order session.Order) error {
-	return orNeedRoot(broker.Stop(ctx, a.run().Socket(), id, order), "stopping a session")
-}
-
-// orNeedRoot adds to the lack of a daemon what would do without one.
-func orNeedRoot(err error, what string) error {
-	if errors.As(err, new(*broker.NoDaemonError)) {
-		return fmt.Errorf("%w; %s without one needs root", err, what)
-	}
-	return err
 }

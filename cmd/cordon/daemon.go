@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/daemon"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/notify"
 	"github.com/aicodesit/cordon/internal/source"
@@ -43,7 +44,7 @@ log-level, interval and allow-deletes then count at once, others at the next
 start.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needRoot("the daemon"); err != nil {
+			if err := cli.NeedRoot("the daemon"); err != nil {
 				return err
 			}
 			// SIGHUP ends other commands.
@@ -83,7 +84,7 @@ type daemonProcess struct {
 
 // run keeps the host until ctx ends.
 func (d *daemonProcess) run(ctx context.Context) error {
-	release, err := daemon.Lock(d.app.run())
+	release, err := daemon.Lock(d.Rundir())
 	if err != nil {
 		return err
 	}
@@ -95,13 +96,13 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	socket, err := broker.Listen(d.app.run())
+	socket, err := broker.Listen(d.Rundir())
 	if err != nil {
 		return err
 	}
-	requests := d.requests()
+	requests := d.requests(ctx)
 	d.control(requests)
-	d.loop.Emit(loop.Event{Kind: loop.DaemonStarted, Text: "cordon " + version})
+	d.loop.Emit(loop.Event{Kind: loop.DaemonStarted, Text: "cordon " + d.Version})
 	defer d.loop.Emit(loop.Event{Kind: loop.DaemonStopped})
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -130,11 +131,11 @@ func (d *daemonProcess) prepare() error {
 		return err
 	}
 	path := filepath.Join(d.StateDir, "daemon", "memory")
-	log := d.log()
+	log := d.Log()
 	if d.notifier, err = d.app.notifier(d.state); err != nil {
 		return err
 	}
-	d.seen = newObserver(log, d.events(), d.state)
+	d.seen = newObserver(log, d.Events(), d.state)
 	memory, err := daemon.LoadMemory(path)
 	if err != nil { // better to enforce what should be paused than nothing for ever
 		log.Error("a pause, if there was one, is over", "error", err)

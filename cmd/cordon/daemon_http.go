@@ -22,7 +22,7 @@ func (d *daemonProcess) registerHTTP(mux *http.ServeMux) error {
 		return err
 	}
 	if secret != nil {
-		mux.Handle("/hook", source.NewHook(secret, d.source.Ring, d.log()))
+		mux.Handle("/hook", source.NewHook(secret, d.source.Ring, d.Log()))
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (d *daemonProcess) listen(ctx context.Context) (serve func(context.Context)
 	}
 	l = netutil.LimitListener(l, maxConnections)
 	server := &http.Server{
-		Handler: mux, ErrorLog: slog.NewLogLogger(d.log().Handler(), slog.LevelWarn),
+		Handler: mux, ErrorLog: slog.NewLogLogger(d.Log().Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second,
 	}
 	return func(ctx context.Context) error {

@@ -35,13 +35,13 @@ type surroundings struct {
 
 // use runs what set declares.
 func (p *proxies) use(set specs.Set) {
-	next := &surroundings{set: set, secrets: secret.NewCache(set.Secrets)}
+	next := &surroundings{set: set, secrets: secret.NewCache(p.Secrets(set.Secrets))}
 	if old := p.now.Load(); old != nil && digestOf(old.set.Secrets) == digestOf(set.Secrets) {
 		next.secrets = old.secrets
 	}
 	var err error
 	if next.gate, err = p.gitGate(set, next.secrets); err != nil {
-		p.log().Error("sessions' git reaches what was declared before", "error", err)
+		p.Log().Error("sessions' git reaches what was declared before", "error", err)
 		if old := p.now.Load(); old != nil {
 			next.gate = old.gate
 		}

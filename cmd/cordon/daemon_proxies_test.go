@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -38,7 +39,7 @@ func TestProxyStartsAgain(t *testing.T) {
 		{"another network", func(s *specs.Set) { s.Networks[1].Allow = []string{"llm"} }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &proxies{app: &app{}}
+			p := &proxies{app: &app{App: &cli.App{}}}
 			before := p.service(base(), base().Proxies[0])
 			now := base()
 			tt.change(&now)
@@ -59,7 +60,7 @@ func TestProxyFindsMovedSecrets(t *testing.T) {
 		}
 		return specs.Set{Secrets: []specs.Secret{{Name: "key", File: path}}}
 	}
-	p := &proxies{app: &app{}}
+	p := &proxies{app: &app{App: &cli.App{}}}
 	for _, name := range []string{"one", "two"} {
 		p.use(place(name))
 		if got, err := p.now.Load().secrets.Read("key"); got != name || err != nil {
@@ -70,7 +71,7 @@ func TestProxyFindsMovedSecrets(t *testing.T) {
 
 // What a proxy measured is gone with its declaration.
 func TestProxyMetricsEnd(t *testing.T) {
-	p := &proxies{app: &app{}}
+	p := &proxies{app: &app{App: &cli.App{}}}
 	count := func(name string) {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name})
 		p.metrics.fresh(name).MustRegister(c)

@@ -13,6 +13,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/spf13/viper"
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 )
 
 // reload reads the settings again at each SIGHUP, and when their file changes.
@@ -21,7 +23,7 @@ func (d *daemonProcess) reload(ctx context.Context) {
 	signal.Notify(again, unix.SIGHUP)
 	defer signal.Stop(again)
 	changed := make(chan struct{}, 1)
-	watch, err := watchFile(settingsFile(d.values), func() {
+	watch, err := watchFile(cli.File(d.values), func() {
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -31,7 +33,7 @@ func (d *daemonProcess) reload(ctx context.Context) {
 	case err == nil:
 		go watch(ctx)
 	case !missing(err):
-		d.log().WarnContext(ctx, "settings are read again at SIGHUP only", "error", err)
+		d.Log().WarnContext(ctx, "settings are read again at SIGHUP only", "error", err)
 	}
 	now := d.values
 	for {
@@ -82,14 +84,14 @@ func (d *daemonProcess) again(ctx context.Context, before *viper.Viper) *viper.V
 	defer d.ready(ctx)
 	v, err := d.reread()
 	if err == nil {
-		err = d.setLogLevel(v)
+		err = d.SetLogLevel(v)
 	}
 	if err != nil {
-		d.log().ErrorContext(ctx, "the settings stay as they were", "error", err)
+		d.Log().ErrorContext(ctx, "the settings stay as they were", "error", err)
 		return before
 	}
 	if later := atNextStart(before, v); len(later) > 0 {
-		d.log().WarnContext(ctx, "settings changed that count from the next start on", "settings", strings.Join(later, ", "))
+		d.Log().WarnContext(ctx, "settings changed that count from the next start on", "settings", strings.Join(later, ", "))
 	}
 	d.loop.Configure(loopSettings(v))
 	d.follower.Again()

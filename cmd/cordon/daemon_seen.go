@@ -24,7 +24,7 @@ const stuckAfter = 5 * time.Minute
 // web is what the daemon shows by HTTP.
 func (d *daemonProcess) web() http.Handler {
 	return web.New(web.Options{
-		State: d.state, Alive: d.alive, Events: d.seen.events.Last, Hosts: d.values.GetStringSlice("listen-name"), Log: d.log(),
+		State: d.state, Alive: d.alive, Events: d.seen.events.Last, Hosts: d.values.GetStringSlice("listen-name"), Log: d.Log(),
 		Metrics: prometheus.Gatherers{d.seen.metrics, &d.proxies.metrics},
 	})
 }
@@ -47,7 +47,7 @@ func (d *daemonProcess) stuck(limit time.Duration) bool {
 // state is all that the daemon knows.
 func (d *daemonProcess) state() loop.State {
 	s := d.loop.State()
-	s.Version, s.PID, s.Source = version, os.Getpid(), d.shown
+	s.Version, s.PID, s.Source = d.Version, os.Getpid(), d.shown
 	d.follower.Describe(&s)
 	s.Parts = append(s.Parts, d.proxies.services.Parts()...)
 	slices.SortFunc(s.Parts, func(a, b loop.Part) int { return strings.Compare(a.Name, b.Name) })
@@ -58,7 +58,7 @@ func (d *daemonProcess) state() loop.State {
 
 // warm is how many slots there are beside those of sessions.
 func (d *daemonProcess) warm(sessions []loop.Session) int {
-	pins, err := d.app.run().Pins()
+	pins, err := d.Rundir().Pins()
 	if err != nil {
 		return 0 // the part that reads them tells
 	}
@@ -73,7 +73,7 @@ func (d *daemonProcess) warm(sessions []loop.Session) int {
 
 // tell tells of an event all who want to know.
 func (d *daemonProcess) tell(e loop.Event) {
-	logEvent(d.log(), e)
+	logEvent(d.Log(), e)
 	d.notifier.Emit(e)
 	d.seen.event(e)
 }

@@ -50,13 +50,13 @@ func (a *app) source() (source.Source, loop.Source, error) {
 		if err != nil {
 			return nil, loop.Source{}, err
 		}
-		s, err := folder.New(folder.Options{Dir: dir, StateDir: a.daemonState("folder"), Log: a.log()})
+		s, err := folder.New(folder.Options{Dir: dir, StateDir: a.daemonState("folder"), Log: a.Log()})
 		return s, loop.Source{Origin: dir}, err
 	}
 	o := git.Options{
 		URL: url, Ref: v.GetString("ref"), Path: v.GetString("path"), StateDir: a.daemonState("git"), Interval: v.GetDuration("poll"),
 		KnownHosts: v.GetString("known-hosts"), CA: v.GetString("git-ca"),
-		Verify: git.Verify(v.GetString("verify")), AllowRollback: v.GetBool("allow-rollback"), Log: a.log(),
+		Verify: git.Verify(v.GetString("verify")), AllowRollback: v.GetBool("allow-rollback"), Log: a.Log(),
 	}
 	var err error
 	if o.Credentials, err = gitCredentials(v); err != nil {

@@ -14,7 +14,7 @@ import (
 // sd_notify(3).
 func (d *daemonProcess) systemd(state ...string) {
 	if _, err := systemd.SdNotify(false, strings.Join(state, "\n")); err != nil {
-		d.log().Debug("systemd can't be told", "error", err)
+		d.Log().Debug("systemd can't be told", "error", err)
 	}
 }
 
@@ -43,7 +43,7 @@ func (d *daemonProcess) watchdog(ctx context.Context) {
 		case <-tick.C:
 		}
 		if d.stuck(limit) {
-			d.log().Error("no step forward for as long as the watchdog waits", "group", kernelGroup)
+			d.Log().Error("no step forward for as long as the watchdog waits", "group", kernelGroup)
 			continue
 		}
 		d.systemd(systemd.SdNotifyWatchdog, "STATUS="+d.status())

@@ -20,14 +20,14 @@ const kernelGroup = "kernel"
 // host's lock: it is what keeps sessions from starting meanwhile, and a slow
 // database must not.
 func (a *app) target(set specs.Set) loop.Target {
-	log := a.log()
+	log := a.Log()
 	groups := []loop.Group{
 		{
 			Name: kernelGroup, Set: set,
-			Reconciler: &reconciler.Reconciler{Log: log, Enforcers: a.kernel(set, a.cgroups())},
-			Lock:       func(ctx context.Context) (func(), error) { return a.run().Lock(ctx, true, nil) },
+			Reconciler: &reconciler.Reconciler{Log: log, Enforcers: a.Kernel(set, a.Cgroups())},
+			Lock:       func(ctx context.Context) (func(), error) { return a.Rundir().Lock(ctx, true, nil) },
 			Before: func(ctx context.Context) {
-				if err := a.sessions().Sweep(); err != nil {
+				if err := a.Sessions().Sweep(); err != nil {
 					log.WarnContext(ctx, "remains of sessions that were never made", "err", err)
 				}
 			},
@@ -73,6 +73,6 @@ func (a *app) loadFiles(files []source.File) (specs.Set, []string) {
 	for i, f := range files {
 		texts[i] = hcl.File(f)
 	}
-	set, diags := hcl.LoadFiles(texts, a.options())
+	set, diags := hcl.LoadFiles(texts, a.LoadOptions())
 	return set, diags.Errors()
 }

@@ -14,7 +14,7 @@ import (
 // watchers are what tells the loop of changes at once, as services: one that
 // fails is started again, and meanwhile its changes are seen at the interval.
 func (d *daemonProcess) watchers(set specs.Set) []daemon.Service {
-	list := watch.Host(watch.Options{RunDir: d.app.run(), CgroupParent: d.CgroupParent})
+	list := watch.Host(watch.Options{RunDir: d.Rundir(), CgroupParent: d.CgroupParent})
 	projects := watch.Projects{List: set.Projects}
 	var out []daemon.Service
 	for _, w := range append(list, projects) {
@@ -63,8 +63,8 @@ func (d *daemonProcess) unwatched() []reconciler.Note {
 // is no failure of a part.
 func (d *daemonProcess) watchEvent(e loop.Event) {
 	if e.Error != "" {
-		d.log().Warn("changes are seen at the interval only", "watcher", e.Part, "error", e.Error)
+		d.Log().Warn("changes are seen at the interval only", "watcher", e.Part, "error", e.Error)
 		return
 	}
-	d.log().Info("changes are seen at once again", "watcher", e.Part)
+	d.Log().Info("changes are seen at once again", "watcher", e.Part)
 }

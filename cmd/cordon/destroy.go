@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -16,10 +17,10 @@ databases, running sessions included. What others made stays: their firewall
 rules, their links, and their tables with all rows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needRoot("destroy"); err != nil {
+			if err := cli.NeedRoot("destroy"); err != nil {
 				return err
 			}
-			set, err := a.load()
+			set, err := a.Load()
 			if err != nil {
 				return err
 			}

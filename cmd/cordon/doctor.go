@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/reconciler"
 )
@@ -20,7 +21,7 @@ With readable files in the directory the declared databases are examined too.
 It exits with 1 when something would be refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			set, _ := hcl.Load(a.Dir, a.options()) // doctor works without files
+			set, _ := hcl.Load(a.Dir, a.LoadOptions()) // doctor works without files
 			h := a.host(set)
 			defer h.close(cmd.Context())
 			findings := []reconciler.Finding{}
@@ -34,7 +35,7 @@ It exits with 1 when something would be refused.`,
 			}
 			for _, f := range findings {
 				if f.Status == reconciler.Fail {
-					return exitError{1}
+					return cli.Exit(1)
 				}
 			}
 			return nil
@@ -46,13 +47,13 @@ It exits with 1 when something would be refused.`,
 
 func (a *app) showFindings(findings []reconciler.Finding, asJSON bool) error {
 	if asJSON {
-		return writeJSON(a.stdout, map[string]any{"format_version": "1.0", "findings": findings})
+		return cli.WriteJSON(a.Stdout, map[string]any{"format_version": "1.0", "findings": findings})
 	}
-	style := reconciler.Style{Color: a.color(a.stdout)}
+	style := reconciler.Style{Color: a.Color(a.Stdout)}
 	for _, f := range findings {
-		fmt.Fprintf(a.stdout, "%s %s: %s\n", style.Grade(f.Status), f.Subject, f.Text)
+		fmt.Fprintf(a.Stdout, "%s %s: %s\n", style.Grade(f.Status), f.Subject, f.Text)
 		if f.Remedy != "" {
-			fmt.Fprintf(a.stdout, "       %s\n", f.Remedy)
+			fmt.Fprintf(a.Stdout, "       %s\n", f.Remedy)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/view"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/loop"
@@ -31,7 +32,7 @@ cut; --json has them whole.
 Kinds are ` + strings.Join(kindNames(), ", ") + `.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needRoot("reading the event log"); err != nil {
+			if err := cli.NeedRoot("reading the event log"); err != nil {
 				return err
 			}
 			from, err := parseSince(since, time.Now())
@@ -43,21 +44,21 @@ Kinds are ` + strings.Join(kindNames(), ", ") + `.`,
 					return fmt.Errorf("--kind: %q is none of %s", k, strings.Join(kindNames(), ", "))
 				}
 			}
-			style := reconciler.Style{Color: a.color(a.stdout)}
+			style := reconciler.Style{Color: a.Color(a.Stdout)}
 			show := func(e loop.Event) error {
 				if len(kinds) > 0 && !slices.Contains(kinds, string(e.Kind)) {
 					return nil
 				}
 				if asJSON {
-					return json.NewEncoder(a.stdout).Encode(e)
+					return json.NewEncoder(a.Stdout).Encode(e)
 				}
-				_, err := fmt.Fprintln(a.stdout, eventLine(e, style))
+				_, err := fmt.Fprintln(a.Stdout, eventLine(e, style))
 				return err
 			}
 			if follow {
-				return a.events().Follow(cmd.Context(), from, show)
+				return a.Events().Follow(cmd.Context(), from, show)
 			}
-			return a.events().Read(from, show)
+			return a.Events().Read(from, show)
 		},
 	}
 	cmd.Flags().StringVar(&since, "since", "24h", "from when on: how long ago (90m, 36h, 7d), or a time (RFC 3339, or a date)")

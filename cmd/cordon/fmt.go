@@ -9,7 +9,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/hcl/format"
 )
 
 func fmtCommand(a *app) *cobra.Command {
@@ -25,7 +27,7 @@ With --diff the differences are printed too.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			files, diags := hcl.ReadDir(a.Dir)
-			if err := a.showErrors(diags); err != nil {
+			if err := a.ShowErrors(diags); err != nil {
 				return err
 			}
 			failed := false
@@ -37,7 +39,7 @@ With --diff the differences are printed too.`,
 				failed = failed || changed && check
 			}
 			if failed {
-				return exitError{1}
+				return cli.Exit(1)
 			}
 			return nil
 		},
@@ -49,16 +51,16 @@ With --diff the differences are printed too.`,
 
 // format reports whether file was not in the canonical layout.
 func (a *app) format(file hcl.File, write, showDiff bool) (changed bool, err error) {
-	out, diags := hcl.Format(file.Name, file.Bytes)
-	if err := a.showErrors(diags); err != nil {
+	out, diags := format.Source(file.Name, file.Bytes)
+	if err := a.ShowErrors(diags); err != nil {
 		return false, err
 	}
 	if bytes.Equal(file.Bytes, out) {
 		return false, nil
 	}
-	fmt.Fprintln(a.stdout, file.Name)
+	fmt.Fprintln(a.Stdout, file.Name)
 	if showDiff {
-		if _, err := a.stdout.Write(diff.Diff(file.Name, file.Bytes, file.Name+" (formatted)", out)); err != nil {
+		if _, err := a.Stdout.Write(diff.Diff(file.Name, file.Bytes, file.Name+" (formatted)", out)); err != nil {
 			return true, err
 		}
 	}

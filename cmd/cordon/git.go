@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/enforcers/git"
 	"github.com/aicodesit/cordon/enforcers/proxy"
 	"github.com/aicodesit/cordon/enforcers/proxy/gitgate"
@@ -32,10 +33,10 @@ clone fetches into the project's own directory.`,
 			if project == "" {
 				return errors.New("say which project: cordon git --project P -- fetch")
 			}
-			if err := needRoot("git for a project"); err != nil {
+			if err := cli.NeedRoot("git for a project"); err != nil {
 				return err
 			}
-			set, err := a.load()
+			set, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -44,11 +45,11 @@ clone fetches into the project's own directory.`,
 				return fmt.Errorf("project %q is not declared", project)
 			}
 			// In the run directory: what a killed one leaves is gone with it.
-			dir, err := a.run().Make("git")
+			dir, err := a.Rundir().Make("git")
 			if err != nil {
 				return err
 			}
-			r := git.Runner{Dir: dir, Secret: secret.Reader{Secrets: set.Secrets}.Read, Stdout: a.stdout, Stderr: a.stderr, Log: a.log()}
+			r := git.Runner{Dir: dir, Secret: a.Secrets(set.Secrets).Read, Stdout: a.Stdout, Stderr: a.Stderr, Log: a.Log()}
 			return r.Run(cmd.Context(), *p, args...)
 		},
 	}
@@ -61,7 +62,7 @@ type gate func(w http.ResponseWriter, r *http.Request, s proxy.Session, report f
 
 // gitGate is the way of sessions to their repositories, for a proxy.
 func (a *app) gitGate(set specs.Set, secrets *secret.Cache) (gate, error) {
-	gate, err := gitgate.New(gitgate.Options{Projects: set.Projects, Secret: secrets.Read, Forget: secrets.Forget, Log: a.log()})
+	gate, err := gitgate.New(gitgate.Options{Projects: set.Projects, Secret: secrets.Read, Forget: secrets.Forget, Log: a.Log()})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aicodesit/cordon/enforcers/postgres"
 	"github.com/aicodesit/cordon/hcl"
+	"github.com/aicodesit/cordon/hcl/format"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -32,7 +33,7 @@ an admin or a service would gain by it, and says on stderr what else a plan
 would change.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			set, err := a.load()
+			set, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -75,14 +76,14 @@ func (a *app) importDatabase(ctx context.Context, h *host, db specs.Database) er
 		return errors.New("what was read can't be declared without giving more:\n    " + strings.Join(more, "\n    "))
 	}
 	for _, n := range notes {
-		fmt.Fprintf(a.stderr, "%s: %s\n", n.Addr, printable(n.Text))
+		fmt.Fprintf(a.Stderr, "%s: %s\n", n.Addr, printable(n.Text))
 	}
 	if len(p.Changes) == 0 {
-		fmt.Fprintln(a.stderr, "Planned back: nothing would change.")
+		fmt.Fprintln(a.Stderr, "Planned back: nothing would change.")
 	} else {
-		fmt.Fprintf(a.stderr, "Planned back: %d changes; by none does anyone but an admin or a service gain.\n", len(p.Changes))
+		fmt.Fprintf(a.Stderr, "Planned back: %d changes; by none does anyone but an admin or a service gain.\n", len(p.Changes))
 	}
-	_, err = fmt.Fprint(a.stdout, text)
+	_, err = fmt.Fprint(a.Stdout, text)
 	return err
 }
 
@@ -122,7 +123,7 @@ func importText(projects []specs.Project, database string) string {
 		}
 		b.WriteString("  }\n}\n")
 	}
-	formatted, _ := hcl.Format("import.hcl", []byte(b.String()))
+	formatted, _ := format.Source("import.hcl", []byte(b.String()))
 	return string(formatted)
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/pair"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/unit"
 	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/internal/run"
@@ -67,13 +69,21 @@ func (a *app) install(cmd *cobra.Command, i installing) error {
 		return err
 	}
 	if i.dryRun {
-		_, err := fmt.Fprint(a.stdout, text)
+		_, err := fmt.Fprint(a.Stdout, text)
 		return err
 	}
-	if err := needRoot("install"); err != nil {
+	if err := cli.NeedRoot("install"); err != nil {
 		return err
 	}
-	if err := trusted(s.Program); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	err = trusted(s.Program)
+	if self != s.Program {
+		err = errors.Join(err, trusted(self))
+	}
+	if err != nil {
 		return err
 	}
 	for _, c := range s.Credentials {
@@ -90,11 +100,8 @@ func (a *app) install(cmd *cobra.Command, i installing) error {
 // unit is what the flags say.
 func (a *app) unit(flags *pflag.FlagSet, i installing) (unit.Service, error) {
 	s := unit.Service{Arguments: []string{"daemon"}, RunDir: a.RunDir, StateDir: a.StateDir}
-	self, err := os.Executable()
-	if err == nil {
-		s.Program, err = filepath.EvalSymlinks(self)
-	}
-	if err != nil {
+	var err error
+	if s.Program, err = program(); err != nil {
 		return s, err
 	}
 	for _, c := range i.credentials {
@@ -124,6 +131,19 @@ func (a *app) unit(flags *pflag.FlagSet, i installing) (unit.Service, error) {
 		s.Arguments, err = append(s.Arguments, list...), errors.Join(err, absErr)
 	})
 	return s, err
+}
+
+// program is what users type: the front, where there is one.
+func program() (string, error) {
+	front, err := pair.Before()
+	if err != nil || front != "" {
+		return front, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(self)
 }
 
 // arguments are a flag as it was given, but for paths, which are absolute: the
@@ -170,7 +190,7 @@ func (a *app) writeUnit(text string, force bool) error {
 	old, err := os.ReadFile(unit.Path)
 	switch {
 	case err == nil && string(old) == text:
-		fmt.Fprintf(a.stdout, "%s is as it should be.\n", unit.Path)
+		fmt.Fprintf(a.Stdout, "%s is as it should be.\n", unit.Path)
 		return nil
 	case err == nil && !force:
 		if err := unit.Pristine(string(old)); err != nil {
@@ -185,7 +205,7 @@ func (a *app) writeUnit(text string, force bool) error {
 	if err := atomicfile.Write(unit.Path, []byte(text), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "Wrote %s.\n", unit.Path)
+	fmt.Fprintf(a.Stdout, "Wrote %s.\n", unit.Path)
 	return nil
 }
 
@@ -197,7 +217,7 @@ func (a *app) tellSystemd(ctx context.Context, now bool) error {
 		if now {
 			return errors.New("systemd does not run here: nothing is started")
 		}
-		fmt.Fprintf(a.stdout, "systemd does not run here. Where it does: systemctl daemon-reload && systemctl enable --now %s\n", name)
+		fmt.Fprintf(a.Stdout, "systemd does not run here. Where it does: systemctl daemon-reload && systemctl enable --now %s\n", name)
 		return nil
 	}
 	commands := [][]string{{"daemon-reload"}}
@@ -210,7 +230,7 @@ func (a *app) tellSystemd(ctx context.Context, now bool) error {
 		}
 	}
 	if !now {
-		fmt.Fprintf(a.stdout, "Nothing is started. To start it, now and at each boot: systemctl enable --now %s; a running daemon takes the unit with systemctl restart %s\n", name, name)
+		fmt.Fprintf(a.Stdout, "Nothing is started. To start it, now and at each boot: systemctl enable --now %s; a running daemon takes the unit with systemctl restart %s\n", name, name)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func notifyFlags(f *pflag.FlagSet) {
 
 // notifier tells those that the settings name; nil: they name nobody.
 func (a *app) notifier(state func() loop.State) (*notify.Notifier, error) {
-	o := notify.Options{Version: version, State: state, Log: a.log()}
+	o := notify.Options{Version: a.Version, State: state, Log: a.Log()}
 	var err error
 	if o.Host, err = os.Hostname(); err != nil {
 		return nil, err

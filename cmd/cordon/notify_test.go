@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/viper"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
 
@@ -32,7 +33,7 @@ func TestNotifySettings(t *testing.T) {
 			for k, x := range tt.settings {
 				v.Set(k, x)
 			}
-			a := &app{settings: settings{values: v}}
+			a := &app{App: &cli.App{}, values: v}
 			n, err := a.notifier(state)
 			switch {
 			case tt.want == "" && (err != nil || (n == nil) != tt.nobody):

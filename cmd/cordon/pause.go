@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/eventlog"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/view"
 	"github.com/aicodesit/cordon/reconciler/loop"
@@ -45,7 +46,7 @@ Sessions can be started meanwhile, and what they need is still brought to what
 the files declare.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needRoot("pausing the daemon"); err != nil {
+			if err := cli.NeedRoot("pausing the daemon"); err != nil {
 				return err
 			}
 			q.By = eventlog.By()
@@ -53,7 +54,7 @@ the files declare.`,
 			if err := a.request(cmd.Context(), kindPause, q, &p); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.stdout, "Paused until %s. cordon resume ends it.\n", p.Until.Local().Format(time.DateTime))
+			fmt.Fprintf(a.Stdout, "Paused until %s. cordon resume ends it.\n", p.Until.Local().Format(time.DateTime))
 			return nil
 		},
 	}
@@ -68,13 +69,13 @@ func resumeCommand(a *app) *cobra.Command {
 		Short: "End a pause of the daemon",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needRoot("resuming the daemon"); err != nil {
+			if err := cli.NeedRoot("resuming the daemon"); err != nil {
 				return err
 			}
 			if err := a.request(cmd.Context(), kindResume, pauseRequest{By: eventlog.By()}, nil); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.stdout, "Resumed.")
+			fmt.Fprintln(a.Stdout, "Resumed.")
 			return nil
 		},
 	}

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -44,7 +43,7 @@ something would, and 1 when a part could not be read.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.showPlanOf(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	formatFlags(cmd, &o.format, "print the plan")
+	cli.FormatFlags(cmd, &o.format, "print the plan")
 	f.BoolVar(&o.asSQL, "sql", false, "print the SQL that apply would send instead, with the locks that it takes")
 	f.StringVar(&o.out, "out", "", "also write the plan to this file, for apply")
 	f.StringVar(&o.live, "live", "", "plan against this snapshot instead of this host; with --base: take the host's tables and sessions from it")
@@ -59,30 +58,6 @@ type planOptions struct {
 	asSQL, detailed bool
 	out, live       string
 	revisions
-}
-
-// formatFlags are --format and --json.
-func formatFlags(cmd *cobra.Command, f *reconciler.Format, what string) {
-	*f = reconciler.Text
-	cmd.Flags().Var((*formatValue)(f), "format", what+" as text, json, markdown, junit or sarif")
-	cmd.Flags().BoolFunc("json", what+" as JSON", func(string) error {
-		*f = reconciler.JSON
-		return nil
-	})
-}
-
-// formatValue is a flag's value that must be a format.
-type formatValue reconciler.Format
-
-func (v *formatValue) String() string { return string(*v) }
-func (v *formatValue) Type() string   { return "format" }
-
-func (v *formatValue) Set(s string) error {
-	if !slices.Contains(reconciler.Formats(), reconciler.Format(s)) {
-		return fmt.Errorf("say one of %q", reconciler.Formats())
-	}
-	*v = formatValue(s)
-	return nil
 }
 
 func (o planOptions) check() error {
@@ -110,16 +85,16 @@ func (a *app) showPlanOf(ctx context.Context, o planOptions) error {
 	if err != nil {
 		return err
 	}
-	doc, err := a.document(head)
+	doc, err := a.Document(head)
 	if err != nil {
 		return err
 	}
 	if doc.Broken() {
 		return a.showDocument(doc, o)
 	}
-	h := a.host(head.set)
+	h := a.host(head.Set)
 	defer h.close(ctx)
-	if doc.Plan, err = a.plan(ctx, h, head.set, o.live); err != nil {
+	if doc.Plan, err = a.plan(ctx, h, head.Set, o.live); err != nil {
 		return err
 	}
 	if o.out != "" {
@@ -139,19 +114,19 @@ func (a *app) showPlanOf(ctx context.Context, o planOptions) error {
 
 func (a *app) showDocument(doc reconciler.Document, o planOptions) error {
 	if !doc.Broken() || o.format != reconciler.Text {
-		if err := doc.Write(a.stdout, o.format, reconciler.Style{Color: a.color(a.stdout)}); err != nil {
+		if err := doc.Write(a.Stdout, o.format, reconciler.Style{Color: a.Color(a.Stdout)}); err != nil {
 			return err
 		}
 	}
 	if doc.Broken() {
-		return exitError{1}
+		return cli.Exit(1)
 	}
 	return planExit(doc.Plan, o.detailed)
 }
 
 func (a *app) plan(ctx context.Context, h *host, set specs.Set, live string) (*reconciler.Plan, error) {
 	if live == "" {
-		if err := needRoot("reading the live state"); err != nil {
+		if err := cli.NeedRoot("reading the live state"); err != nil {
 			return nil, fmt.Errorf("%w; with --live SNAPSHOT or --base REVISION a plan needs none", err)
 		}
 		defer h.close(ctx)
@@ -194,13 +169,13 @@ func (a *app) showSteps(ctx context.Context, h *host, p *reconciler.Plan, live s
 			return err
 		}
 		for i, c := range changes {
-			fmt.Fprintf(a.stdout, "-- %s %s\n", c.Action(), c.Addr())
+			fmt.Fprintf(a.Stdout, "-- %s %s\n", c.Action(), c.Addr())
 			for _, s := range steps[i] {
 				lock := ""
 				if s.Lock != "" {
 					lock = " -- " + s.Lock
 				}
-				fmt.Fprintf(a.stdout, "%s;%s\n", s.Text, lock)
+				fmt.Fprintf(a.Stdout, "%s;%s\n", s.Text, lock)
 			}
 		}
 	}
@@ -210,9 +185,9 @@ func (a *app) showSteps(ctx context.Context, h *host, p *reconciler.Plan, live s
 func planExit(p *reconciler.Plan, detailed bool) error {
 	switch {
 	case len(p.Failures) > 0:
-		return exitError{1}
+		return cli.Exit(1)
 	case detailed && !p.Empty():
-		return exitError{exitChanges}
+		return cli.Exit(exitChanges)
 	}
 	return nil
 }
@@ -226,16 +201,9 @@ func writePlan(path string, p *reconciler.Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := writeJSON(f, file); err != nil {
+	if err := cli.WriteJSON(f, file); err != nil {
 		_ = f.Close()
 		return err
 	}
 	return f.Close()
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

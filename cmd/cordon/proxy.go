@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/enforcers/proxy"
 	"github.com/aicodesit/cordon/internal/secret"
 	"github.com/aicodesit/cordon/internal/slotnet"
@@ -36,10 +37,10 @@ not at the other end of a slot is hung up on before a byte is read.
 Standard output gets a line of JSON for each request: who asked for what, what
 came of it and what it used, never what was said and never a key.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := needRoot("running a proxy"); err != nil {
+			if err := cli.NeedRoot("running a proxy"); err != nil {
 				return err
 			}
-			set, err := a.load()
+			set, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ func (a *app) serve(ctx context.Context, set specs.Set, names []string, metrics 
 	defer cancel()
 	registry := prometheus.NewRegistry()
 	var jobs []func() error
-	secrets := secret.NewCache(set.Secrets)
+	secrets := secret.NewCache(a.Secrets(set.Secrets))
 	git, err := a.gitGate(set, secrets)
 	if err != nil {
 		return err
@@ -105,11 +106,11 @@ func (a *app) proxy(ctx context.Context, networks []specs.Network, o proxy.Optio
 	if err := os.MkdirAll(o.State, 0o700); err != nil {
 		return nil, err
 	}
-	live, err := proxy.NewLive(a.run(), networks, a.log())
+	live, err := proxy.NewLive(a.Rundir(), networks, a.Log())
 	if err != nil {
 		return nil, err
 	}
-	o.Sessions, o.Log, o.Audit = live, a.log(), a.stdout
+	o.Sessions, o.Log, o.Audit = live, a.Log(), a.Stdout
 	server, err := proxy.New(o)
 	if err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (a *app) proxy(ctx context.Context, networks []specs.Network, o proxy.Optio
 	if err != nil {
 		return nil, fmt.Errorf("proxy.%s: %w", p.Name, err)
 	}
-	a.log().Info("proxy listens", "proxy", p.Name, "port", p.Port)
+	a.Log().Info("proxy listens", "proxy", p.Name, "port", p.Port)
 	return func() error {
 		following, stop := context.WithCancel(context.WithoutCancel(ctx))
 		followed := make(chan error, 1)

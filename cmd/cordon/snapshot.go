@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 )
 
 func snapshotCommand(a *app) *cobra.Command {
@@ -13,10 +15,10 @@ func snapshotCommand(a *app) *cobra.Command {
 		Short: "Record the live state as JSON, for plan --live",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needRoot("reading the live state"); err != nil {
+			if err := cli.NeedRoot("reading the live state"); err != nil {
 				return err
 			}
-			set, err := a.load()
+			set, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -26,12 +28,12 @@ func snapshotCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := writeJSON(a.stdout, snap); err != nil {
+			if err := cli.WriteJSON(a.Stdout, snap); err != nil {
 				return err
 			}
 			if len(snap.Failed) > 0 {
 				for name, why := range snap.Failed {
-					fmt.Fprintf(a.stderr, "Warning: %s could not be read: %s\n", name, why)
+					fmt.Fprintf(a.Stderr, "Warning: %s could not be read: %s\n", name, why)
 				}
 				return errors.New("the snapshot is incomplete")
 			}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/view"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/loop"
@@ -59,7 +60,7 @@ func (a *app) askState(ctx context.Context) (loop.State, error) {
 func (a *app) request(ctx context.Context, kind string, body, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	err := broker.Call(ctx, a.run().Socket(), kind, body, result)
+	err := broker.Call(ctx, a.Rundir().Socket(), kind, body, result)
 	if errors.As(err, new(*broker.NoDaemonError)) {
 		return fmt.Errorf("%w: cordon daemon starts one, cordon plan looks at the host without", err)
 	}
@@ -73,7 +74,7 @@ func unlessConverged(s loop.State) error {
 	if s.Converged() {
 		return nil
 	}
-	return exitError{1}
+	return cli.Exit(1)
 }
 
 // statusView shows states.
@@ -86,9 +87,9 @@ type statusView struct {
 
 func (v *statusView) show(s loop.State) error {
 	if v.asJSON {
-		return writeJSON(v.stdout, s)
+		return cli.WriteJSON(v.Stdout, s)
 	}
-	_, err := fmt.Fprint(v.stdout, statusText(s, reconciler.Style{Color: v.color(v.stdout)}))
+	_, err := fmt.Fprint(v.Stdout, statusText(s, reconciler.Style{Color: v.Color(v.Stdout)}))
 	return err
 }
 
@@ -118,26 +119,26 @@ func (v *statusView) again(s loop.State, failed error) error {
 	case v.asJSON && failed != nil:
 		return failed
 	case v.asJSON:
-		return json.NewEncoder(v.stdout).Encode(s)
+		return json.NewEncoder(v.Stdout).Encode(s)
 	}
 	h := view.Of(s)
 	line := h.Word + ": " + h.Why
 	if failed != nil {
 		line = "Unknown: " + failed.Error()
 	}
-	if !term.IsTerminal(int(v.stdout.Fd())) {
+	if !term.IsTerminal(int(v.Stdout.Fd())) {
 		if line == v.last {
 			return nil
 		}
 		v.last = line
-		_, err := fmt.Fprintf(v.stdout, "%s %s\n", time.Now().Format(time.DateTime), reconciler.Line(line))
+		_, err := fmt.Fprintf(v.Stdout, "%s %s\n", time.Now().Format(time.DateTime), reconciler.Line(line))
 		return err
 	}
 	text := line + "\n"
 	if failed == nil {
-		text = statusText(s, reconciler.Style{Color: v.color(v.stdout)})
+		text = statusText(s, reconciler.Style{Color: v.Color(v.Stdout)})
 	}
 	// Each line replaces what stood there, so that nothing flickers.
-	_, err := fmt.Fprint(v.stdout, "\x1b[H"+strings.ReplaceAll(text, "\n", "\x1b[K\n")+"\x1b[J")
+	_, err := fmt.Fprint(v.Stdout, "\x1b[H"+strings.ReplaceAll(text, "\n", "\x1b[K\n")+"\x1b[J")
 	return err
 }

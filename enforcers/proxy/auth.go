@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// token returns the one token that the request carries: as x-api-key, as a
+// carried returns the one token that the request carries: as x-api-key, as a
 // bearer, or as both when they agree.
-func token(h http.Header) (string, *refusal) {
+func carried(h http.Header) (string, *refusal) {
 	keys, auths := h["X-Api-Key"], h["Authorization"]
 	if len(keys) > 1 || len(auths) > 1 {
 		return "", malformed("a credential is there twice")
@@ -36,11 +36,11 @@ func token(h http.Header) (string, *refusal) {
 // authorize checks that the request carries the session's own token for this
 // proxy, while it is valid. It does not tell why a token is none.
 func authorize(h http.Header, session Session, proxy string, now time.Time) *refusal {
-	got, bad := token(h)
+	got, bad := carried(h)
 	if bad != nil {
 		return bad
 	}
-	if !session.Token.is(got) {
+	if !session.Token.Is(got) {
 		return forbidden("token", "this is not a token of this session")
 	}
 	return valid(session, proxy, now)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
 )
 
 // Git is let in by slot and a token that lives, and shows none.
@@ -34,7 +36,7 @@ func TestGitNeedsALivingToken(t *testing.T) {
 		want   string
 		change func(*Session)
 	}{
-		{"revoked", func(s *Session) { s.Token = Token{} }},
+		{"revoked", func(s *Session) { s.Token = token.Token{} }},
 		{"has expired", func(s *Session) { s.Token.Expires = time.Now() }},
 		{"not a token of this session\n", func(s *Session) { s.Token.Proxy = "another" }},
 		{"has ended", func(*Session) { r.end() }},

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/rawsys"
@@ -53,7 +55,7 @@ func (l *Live) open(dir string) (*known, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &known{dir: dir, path: filepath.Join(dir, tokenFile), process: -1}
+	k := &known{dir: dir, path: filepath.Join(dir, token.File), process: -1}
 	if err := json.Unmarshal(b, &k.Lease); err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func (l *Live) open(dir string) (*known, error) {
 	if k.addr, err = l.address(k.Lease); err != nil {
 		return nil, err
 	}
-	if k.Token, err = ReadToken(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if k.Token, err = token.Read(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	// Not an os.File: asking that for its descriptor takes system calls.

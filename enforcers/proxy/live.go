@@ -12,6 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
 	"github.com/aicodesit/cordon/internal/epoll"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
@@ -193,9 +194,9 @@ func (l *Live) scan() {
 // refresh looks at one session. One that can't be read is none.
 func (l *Live) refresh(id string) {
 	dir := filepath.Join(l.dir, id)
-	lease, token := identify(filepath.Join(dir, "lease.json")), identify(filepath.Join(dir, tokenFile))
+	lease, record := identify(filepath.Join(dir, "lease.json")), identify(filepath.Join(dir, token.File))
 	k := l.known[id]
-	if k != nil && k.lease == lease && k.token == token && k.lives() {
+	if k != nil && k.lease == lease && k.token == record && k.lives() {
 		l.follow(k)
 		return
 	}
@@ -208,7 +209,7 @@ func (l *Live) refresh(id string) {
 		l.log.Debug("not a session", "dir", dir, "error", err)
 		return
 	}
-	k.lease, k.token = lease, token
+	k.lease, k.token = lease, record
 	l.known[id], l.stale = k, true
 	l.follow(k)
 	if !k.lives() { // it ended before its end was waited for

@@ -16,6 +16,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -113,26 +114,26 @@ func TestLiveWithoutEvents(t *testing.T) {
 	release := lives(t, dir, lease("aaaaaaaa", 3))
 	var s Session
 	eventually(t, "the session is found", func() (ok bool) { s, ok = l.ByAddr(slotAddr(3)); return ok })
-	if s.Lease.ID != "aaaaaaaa" || s.Lease.Project != "shop" || s.Token != (Token{}) {
+	if s.Lease.ID != "aaaaaaaa" || s.Lease.Project != "shop" || s.Token != (token.Token{}) {
 		t.Errorf("%+v", s)
 	}
 	if _, ok := l.ByAddr(slotAddr(4)); ok {
 		t.Error("the neighbour's slot has a session")
 	}
-	token, err := Mint(dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"})
+	minted, err := token.Mint(dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := s
 	s, ok := l.ByAddr(slotAddr(3))
-	if !ok || !s.Token.is(token) || before.Alive.Err() == nil || s.Alive.Err() != nil {
+	if !ok || !s.Token.Is(minted) || before.Alive.Err() == nil || s.Alive.Err() != nil {
 		t.Errorf("the new token: %+v, before %v, now %v", s.Token, before.Alive.Err(), s.Alive.Err())
 	}
-	if err := Revoke(dir.Session("aaaaaaaa")); err != nil {
+	if err := token.Revoke(dir.Session("aaaaaaaa")); err != nil {
 		t.Fatal(err)
 	}
 	revoked := s
-	if s, ok = l.ByAddr(slotAddr(3)); !ok || s.Token.is(token) || revoked.Alive.Err() == nil {
+	if s, ok = l.ByAddr(slotAddr(3)); !ok || s.Token.Is(minted) || revoked.Alive.Err() == nil {
 		t.Errorf("revoked: %+v %v", s.Token, revoked.Alive.Err())
 	}
 	release() // as by a kill: the directory stays
@@ -158,9 +159,9 @@ func TestLiveNoticesEnds(t *testing.T) {
 		pid   bool // the lease names who holds the lock
 		end   func(session) error
 	}{
-		{"revoked", rarely, true, func(s session) error { return Revoke(s.dir.Session("aaaaaaaa")) }},
+		{"revoked", rarely, true, func(s session) error { return token.Revoke(s.dir.Session("aaaaaaaa")) }},
 		{"another token", rarely, true, func(s session) error {
-			_, err := Mint(s.dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"})
+			_, err := token.Mint(s.dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"})
 			return err
 		}},
 		{"removed", rarely, true, func(s session) error { return os.RemoveAll(s.dir.Session("aaaaaaaa")) }},
@@ -186,7 +187,7 @@ func TestLiveNoticesEnds(t *testing.T) {
 			} else {
 				here.release = lives(t, dir, lease("aaaaaaaa", 3))
 			}
-			if _, err := Mint(dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"}); err != nil {
+			if _, err := token.Mint(dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"}); err != nil {
 				t.Fatal(err)
 			}
 			var s Session
@@ -289,10 +290,10 @@ func TestServesTheRunDirectory(t *testing.T) {
 	held(r, make(chan struct{}))
 	lives(t, dir, lease("aaaaaaaa", 3))
 	lives(t, dir, lease("bbbbbbbb", 4))
-	if r.token, err = Mint(dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"}); err != nil {
+	if r.token, err = token.Mint(dir.Session("aaaaaaaa"), specs.Proxy{Name: "llm"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Mint(dir.Session("bbbbbbbb"), specs.Proxy{Name: "llm"}); err != nil {
+	if _, err := token.Mint(dir.Session("bbbbbbbb"), specs.Proxy{Name: "llm"}); err != nil {
 		t.Fatal(err)
 	}
 	own, neighbour := inside(n, 3), inside(n, 4)
@@ -305,7 +306,7 @@ func TestServesTheRunDirectory(t *testing.T) {
 	refused(t, status, body, 403, "permission_error")
 	_, in := r.open(own.String(), r.post(streamed))
 	begin := time.Now()
-	if err := Revoke(dir.Session("aaaaaaaa")); err != nil {
+	if err := token.Revoke(dir.Session("aaaaaaaa")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, in); err == nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aicodesit/cordon/internal/llmtest"
@@ -172,7 +174,7 @@ func TestTokenIsBound(t *testing.T) {
 	alter(func(s *Session) { s.Token.Expires = time.Now().Add(time.Hour) })
 	r.end()
 	check("after the end", "127.0.0.1")
-	alter(func(s *Session) { s.Token = Token{} })
+	alter(func(s *Session) { s.Token = token.Token{} })
 	check("revoked", "127.0.0.1")
 }
 

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -16,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
 	"github.com/aicodesit/cordon/internal/llmtest"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -123,17 +126,17 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 
 // session puts a session at an address and returns its token and its end.
 func (r *rig) session(addr, id, project string) (string, context.CancelFunc) {
-	token := "cc-sess-" + id + strings.Repeat("x", 35)
+	key := "cc-sess-" + id + strings.Repeat("x", 35)
 	ctx, end := context.WithCancel(context.Background())
 	r.t.Cleanup(end)
 	r.sessions.mu.Lock()
 	defer r.sessions.mu.Unlock()
 	r.sessions.m[netip.MustParseAddr(addr)] = Session{
 		Lease: specs.Lease{ID: id, Project: project},
-		Token: Token{Hash: hash(token), Proxy: "llm", Issued: time.Now(), Expires: time.Now().Add(time.Hour)},
+		Token: token.Token{Hash: hash(key), Proxy: "llm", Issued: time.Now(), Expires: time.Now().Add(time.Hour)},
 		Alive: ctx,
 	}
-	return token, end
+	return key, end
 }
 
 // from is a client in the slot with the address.
@@ -247,4 +250,10 @@ func eventually(t testing.TB, what string, is func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// hash is what is kept of a token.
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
+
 	"github.com/aicodesit/cordon/specs"
 )
 
 // Session is a session that lives, as the proxy sees it.
 type Session struct {
 	Lease specs.Lease
-	Token Token // the zero Token when it has none
+	Token token.Token // the zero Token when it has none
 
 	// Alive ends when the session does, and when its token is revoked,
 	// replaced or expires.

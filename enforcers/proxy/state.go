@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/atomicfile"
 )
 
 // saveEvery is how often the ledger is written down: what a killed cordon may forget.
@@ -74,7 +76,7 @@ func (l *ledger) save(path string) error {
 	l.mu.Unlock()
 	b, err := json.MarshalIndent(f, "", "\t")
 	if err == nil {
-		err = writeFile(path, b)
+		err = atomicfile.Write(path, b, 0o600)
 	}
 	if err != nil {
 		l.mu.Lock()

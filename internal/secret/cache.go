@@ -38,9 +38,9 @@ type entry struct {
 	file  identity  // what the value was read from
 }
 
-// NewCache returns an empty Cache of secrets.
-func NewCache(secrets []specs.Secret) *Cache {
-	return &Cache{reader: Reader{secrets}, now: time.Now, got: map[string]*entry{}}
+// NewCache returns an empty Cache of what r reads.
+func NewCache(r Reader) *Cache {
+	return &Cache{reader: r, now: time.Now, got: map[string]*entry{}}
 }
 
 // Read is [Reader.Read].

@@ -16,7 +16,13 @@ import (
 const maxSize = 64 << 10
 
 // Reader looks secrets up by name.
-type Reader struct{ Secrets []specs.Secret }
+type Reader struct {
+	Secrets []specs.Secret
+	// Vault reads a secret that is in a Vault, with the token that opens it:
+	// [vault.Read], or what has another process do that. Without it those
+	// can't be read.
+	Vault func(v specs.VaultSecret, token string) (string, error)
+}
 
 // Read returns the value of the secret called name, without one trailing
 // newline. Its errors name the place, never the value.

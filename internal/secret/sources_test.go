@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/secret/vault"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -82,7 +83,7 @@ func TestVault(t *testing.T) {
 	}
 	plain := at("llm/key", "key", "login")
 	plain.Address = "http://vault.example"
-	r := Reader{Secrets: []specs.Secret{
+	r := Reader{Vault: vault.Read, Secrets: []specs.Secret{
 		{Name: "cycle", Vault: at("llm/key", "key", "cycle")},
 		{Name: "denied", Vault: at("llm/key", "key", "wrong")},
 		{Name: "field", Vault: at("llm/key", "other", "login")},
@@ -115,7 +116,7 @@ func TestVault(t *testing.T) {
 func TestCache(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "n")
 	command := []string{"/bin/sh", "-c", "echo x >>" + path + "; wc -l <" + path}
-	c := NewCache([]specs.Secret{{Name: "cmd", Command: command, TTL: time.Minute}, {Name: "file", File: path}})
+	c := NewCache(Reader{Secrets: []specs.Secret{{Name: "cmd", Command: command, TTL: time.Minute}, {Name: "file", File: path}}})
 	now := time.Now()
 	c.now = func() time.Time { return now }
 	want := func(n string) {
@@ -145,7 +146,7 @@ func TestCacheOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := NewCache([]specs.Secret{{Name: "key", File: path}})
+	c := NewCache(Reader{Secrets: []specs.Secret{{Name: "key", File: path}}})
 	begin, later := time.Now(), time.Duration(0)
 	c.now = func() time.Time { return begin.Add(later) }
 	want := func(value string) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/internal/llmtest"
 )
@@ -44,10 +45,7 @@ func TestAgent(t *testing.T) {
 	}
 	kerneltest.Program(t, "bwrap", "socat", "iptables", "ipset", "ip", "unshare")
 	client := installed(t)
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(bin, "cordon"), "../../cmd/cordon").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := filepath.Dir(cordontest.Build(t))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 )
 
@@ -16,15 +17,10 @@ func TestBenchesRun(t *testing.T) {
 		kerneltest.Missing(t, "root, to make a host")
 	}
 	kerneltest.Program(t, "bwrap", "iptables", "ipset", "ip", "psql", "runc", "firejail", "busybox")
-	dir := t.TempDir()
-	for name, pkg := range map[string]string{"cordon": "./cmd/cordon", "bench": "./test/bench"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
-		cmd.Dir = "../.."
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "bench"), "-cordon", filepath.Join(dir, "cordon"), "-n", "1", "-sizes", "1,2", "-running", "2", "-watched", "100ms")
+	bin := cordontest.Build(t)
+	bench := filepath.Join(filepath.Dir(bin), "bench")
+	cordontest.Compile(t, bench, "test/bench")
+	cmd := exec.CommandContext(t.Context(), bench, "-cordon", bin, "-n", "1", "-sizes", "1,2", "-running", "2", "-watched", "100ms")
 	cmd.Dir = "../.."
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
@@ -38,10 +39,7 @@ func onHost(t *testing.T, f func(t *testing.T)) {
 	}
 	kerneltest.Program(t, "bwrap", "iptables", "ipset", "ip", "unshare", "psql")
 	t.Parallel() // they wait more than they work
-	bin := filepath.Join(t.TempDir(), "cordon")
-	if out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "../../cmd/cordon").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := cordontest.Build(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

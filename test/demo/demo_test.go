@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 )
 
@@ -16,18 +17,14 @@ func TestTour(t *testing.T) {
 		kerneltest.Missing(t, "root, to make a host")
 	}
 	kerneltest.Program(t, "bwrap", "iptables", "ipset", "ip", "psql", "git", "rg", "node", "npm")
-	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(bin, "cordon"), "../../cmd/cordon").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := filepath.Dir(cordontest.Build(t))
 	examples, err := filepath.Abs("../../examples/aicodesit")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "../throwaway.sh", "./tour.sh")
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CORDON_DIR="+examples)
-	out, err = cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "claims hold.") {
 		t.Errorf("%v\n%s", err, out)
 	}

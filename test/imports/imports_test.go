@@ -3,7 +3,9 @@ package imports
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,6 +37,30 @@ func TestModuleKeepsTheRules(t *testing.T) {
 	}
 	for _, p := range problems {
 		t.Error(p)
+	}
+}
+
+// What a session's start is linked with it also initialises, each time.
+func TestFrontIsLight(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "../../cmd/cordon/front").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, module+"/enforcers/session") {
+		t.Fatal("it does not start sessions")
+	}
+	for _, heavy := range []string{
+		"github.com/prometheus", "github.com/go-git", "github.com/ProtonMail", "github.com/jackc", "google.golang.org/protobuf",
+		"github.com/google/go-cmp", "github.com/hashicorp/hcl/v2/hclwrite", "github.com/spf13/viper", "go.yaml.in", "github.com/aws",
+		"golang.org/x/crypto", "golang.org/x/net", "golang.org/x/oauth2", "html/template", "net/http", "crypto/tls",
+		module + "/enforcers/postgres", module + "/enforcers/git", module + "/internal/source",
+	} {
+		for _, d := range deps {
+			if within(d, heavy) {
+				t.Errorf("the front imports %s", d)
+			}
+		}
 	}
 }
 

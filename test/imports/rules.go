@@ -33,7 +33,7 @@ func layers() []layer {
 		{"internal", []string{"specs", "internal"}},
 		{"reconciler", []string{"reconciler", "specs"}},
 		{"enforcers", []string{"reconciler", "specs", "internal"}}, // and no other enforcer
-		{"hcl", []string{"specs"}},
+		{"hcl", []string{"specs", "hcl"}},
 		{"cmd", []string{"cmd", "hcl", "enforcers", "reconciler", "specs", "internal"}},
 		{"test", []string{"hcl", "enforcers", "reconciler", "specs", "internal", "test"}},
 		{"examples", []string{"hcl", "enforcers", "reconciler", "specs", "internal"}},

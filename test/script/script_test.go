@@ -27,6 +27,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 )
 
@@ -82,18 +83,8 @@ func onHost(t *testing.T, file, name, bin string) {
 // the scripts' helpers in it.
 func build(t *testing.T) string {
 	t.Helper()
-	bin, err := os.MkdirTemp("", "cordon-bin-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(bin) })
-	if err := os.Chmod(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin+"/", "../../cmd/cordon", "../githost").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := filepath.Dir(cordontest.Build(t))
+	cordontest.Compile(t, filepath.Join(bin, "githost"), "test/githost")
 	unprivileged := "#!/bin/sh\n[ \"$(id -u)\" = 0 ] || exec \"$@\"\n" +
 		"exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(bin, "unprivileged"), []byte(unprivileged), 0o755); err != nil {

@@ -1,11 +1,10 @@
 package vm_test
 
 import (
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/test/vm"
 )
 
@@ -92,14 +91,11 @@ echo all done
 
 // From files to a session and back to nothing, where no cordon ever was.
 func TestCordonOnAFreshHost(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "cordon")
-	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "github.com/aicodesit/cordon/cmd/cordon").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	files := append(vm.HostPrograms(t), vm.Program(t, bin)...)
+	bin := cordontest.Build(t)
+	files := append(vm.HostPrograms(t), vm.Program(t, bin, bin+"-full")...)
 	files = append(files,
 		vm.File{Path: "/usr/bin/cordon", From: bin},
+		vm.File{Path: "/usr/bin/cordon-full", From: bin + "-full"},
 		vm.File{Path: "/conf/all.hcl", Data: declared})
 	r := vm.Run(t, vm.Machine{Memory: 2048, Modules: vm.HostModules(), Files: files, Script: freshHost})
 	if r.Status != 0 || !strings.HasSuffix(r.Output, "\nall done\n") {

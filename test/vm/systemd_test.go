@@ -2,10 +2,10 @@ package vm_test
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/test/vm"
 )
@@ -75,18 +75,15 @@ func TestUnitUnderSystemd(t *testing.T) {
 	if _, err := exec.LookPath(systemd); err != nil {
 		kerneltest.Missing(t, "systemd")
 	}
-	bin := filepath.Join(t.TempDir(), "cordon")
-	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "github.com/aicodesit/cordon/cmd/cordon").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	files := append(vm.HostPrograms(t), vm.Program(t, bin, systemd, "systemctl", "unshare", "nsenter", "kill")...)
+	bin := cordontest.Build(t)
+	files := append(vm.HostPrograms(t), vm.Program(t, bin, bin+"-full", systemd, "systemctl", "unshare", "nsenter", "kill")...)
 	for _, unit := range []string{"basic", "sysinit", "shutdown", "multi-user", "network-online", "network", "umount"} {
 		path := "/usr/lib/systemd/system/" + unit + ".target"
 		files = append(files, vm.File{Path: path, From: path})
 	}
 	files = append(files,
 		vm.File{Path: "/usr/bin/cordon", From: bin, Mode: 0o755},
+		vm.File{Path: "/usr/bin/cordon-full", From: bin + "-full", Mode: 0o755},
 		vm.File{Path: "/conf/all.hcl", Data: declared},
 		vm.File{Path: "/sbin/under", Data: underSystemd})
 	r := vm.Run(t, vm.Machine{Memory: 2048, Modules: vm.HostModules(), Files: files, Script: manager})

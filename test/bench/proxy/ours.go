@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aicodesit/cordon/enforcers/proxy/token"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aicodesit/cordon/enforcers/proxy"
@@ -75,7 +77,7 @@ func serveOurs(args []string) error {
 	}
 	defer audit.Close()
 	server, err := proxy.New(proxy.Options{
-		Proxy: spec, Sessions: live, Secret: secret.NewCache([]specs.Secret{{Name: "anthropic", File: key}}).Read,
+		Proxy: spec, Sessions: live, Secret: secret.NewCache(secret.Reader{Secrets: []specs.Secret{{Name: "anthropic", File: key}}}).Read,
 		Log: log, Audit: audit, State: dir, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -115,7 +117,7 @@ func begin(run rundir.Dir, spec specs.Proxy) (tokens []string, err error) {
 		if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			return nil, err
 		}
-		token, err := proxy.Mint(dir, spec)
+		token, err := token.Mint(dir, spec)
 		if err != nil {
 			return nil, err
 		}

@@ -100,7 +100,7 @@ func (s *Server) fork(c *net.UnixConn, r runRequest) (*exec.Cmd, *net.UnixConn, 
 	}
 	defer client.Close()
 	cmd := &exec.Cmd{
-		Path: s.Program, Args: []string{"cordon", "runner", "--", r.Project, r.Sandbox}, Env: runnerEnviron(os.Environ()),
+		Path: s.Program(), Args: []string{"cordon", "runner", "--", r.Project, r.Sandbox}, Env: runnerEnviron(os.Environ()),
 		Stderr: os.Stderr, ExtraFiles: []*os.File{client, theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}

@@ -31,8 +31,9 @@ type Options struct {
 
 	// Settings is what each runner gets as [Job.Settings].
 	Settings any
-	// Program is what is executed as "cordon runner"; "" is this program.
-	Program string
+	// Program is the path of what is executed as "cordon runner"; nil: this
+	// program.
+	Program func() string
 	Log     *slog.Logger
 }
 
@@ -78,8 +79,8 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Program == "" {
-		o.Program = "/proc/self/exe"
+	if o.Program == nil {
+		o.Program = func() string { return "/proc/self/exe" }
 	}
 	s := &Server{Options: o, accounts: system{}, routes: map[string]route{}, turns: newTurns(max(4, 2*runtime.NumCPU()))}
 	s.Handle(KindPS, Operators, s.ps)

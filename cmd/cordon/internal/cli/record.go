@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
-// recorder writes what a command does into the event log. That it can't is
+// Recorder writes what a command does into the event log. That it can't is
 // told at the end, and stops nothing.
-type recorder struct {
+type Recorder struct {
 	events eventlog.Log
 	by     func() string
 	log    *slog.Logger
@@ -25,13 +25,13 @@ type recorder struct {
 	err  error // why, the first time
 }
 
-func (a *app) events() eventlog.Log { return eventlog.In(a.StateDir) }
+func (a *App) Events() eventlog.Log { return eventlog.In(a.StateDir) }
 
-func (a *app) recorder() *recorder {
-	return &recorder{events: a.events(), by: sync.OnceValue(eventlog.By), log: a.log()}
+func (a *App) Recorder() *Recorder {
+	return &Recorder{events: a.Events(), by: sync.OnceValue(eventlog.By), log: a.Log()}
 }
 
-func (r *recorder) add(e loop.Event) {
+func (r *Recorder) Add(e loop.Event) {
 	e.By = r.by()
 	if err := r.events.Append(e); err != nil {
 		r.mu.Lock()
@@ -43,8 +43,8 @@ func (r *recorder) add(e loop.Event) {
 	}
 }
 
-// change adds how a change ended; nothing of one that was not tried.
-func (r *recorder) change(e reconciler.Event) {
+// Change adds how a change ended; nothing of one that was not tried.
+func (r *Recorder) Change(e reconciler.Event) {
 	addr := e.Change.Addr()
 	out := loop.Event{Kind: loop.ChangeMade, Part: addr.Enforcer(), Addr: addr, Action: e.Change.Action(), Text: e.Change.Describe()}
 	switch {
@@ -53,15 +53,15 @@ func (r *recorder) change(e reconciler.Event) {
 	case e.Err != nil:
 		out.Kind, out.Error = loop.ChangeFailed, e.Err.Error()
 	}
-	r.add(out)
+	r.Add(out)
 }
 
 // session is for who runs one. Its command waits for no disk: the start is
 // written beside it.
-func (r *recorder) session() session.Told {
+func (r *Recorder) session() session.Told {
 	var written chan struct{} // closed when the start is; nil before
 	return session.Told{
-		Changed: r.change,
+		Changed: r.Change,
 		Began: func(l specs.Lease) {
 			if written != nil { // it was started again
 				return
@@ -69,7 +69,7 @@ func (r *recorder) session() session.Told {
 			written = make(chan struct{})
 			go func() {
 				defer close(written)
-				r.add(sessionEvent(loop.SessionStarted, l, "as "+l.User))
+				r.Add(sessionEvent(loop.SessionStarted, l, "as "+l.User))
 			}()
 		},
 		Ended: func(l specs.Lease, code int, err error) {
@@ -81,7 +81,7 @@ func (r *recorder) session() session.Told {
 			if err != nil {
 				e.Error = err.Error()
 			}
-			r.add(e)
+			r.Add(e)
 		},
 	}
 }
@@ -90,7 +90,7 @@ func sessionEvent(k loop.Kind, l specs.Lease, text string) loop.Event {
 	return loop.Event{Kind: k, Session: l.ID, Project: l.Project, Sandbox: l.Sandbox, Text: text}
 }
 
-func (r *recorder) close(ctx context.Context) {
+func (r *Recorder) Close(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {

@@ -1,4 +1,7 @@
-package proxy
+// Package token is what a session has to show to its proxy, and what is kept of
+// it. It stands apart from the proxy, since it is all that a session's start
+// needs of that.
+package token
 
 import (
 	"crypto/rand"
@@ -14,11 +17,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/specs"
 )
 
-// tokenFile is the name of a token's record in the session's directory.
-const tokenFile = "token.json"
+// File is the name of a record in the session's directory.
+const File = "token.json"
 
 // Token is what is kept of a session's token: nothing that lets one make it.
 type Token struct {
@@ -42,7 +46,7 @@ func Mint(dir string, p specs.Proxy) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := writeFile(filepath.Join(dir, tokenFile), record); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, File), record, 0o600); err != nil {
 		return "", fmt.Errorf("token of the session: %w", err)
 	}
 	return token, nil
@@ -51,23 +55,23 @@ func Mint(dir string, p specs.Proxy) (string, error) {
 // Revoke ends the token of the session whose directory is dir; one that has
 // none is fine.
 func Revoke(dir string) error {
-	err := os.Remove(filepath.Join(dir, tokenFile))
+	err := os.Remove(filepath.Join(dir, File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// ReadToken returns what is kept of the token of the session whose directory
+// Read returns what is kept of the token of the session whose directory
 // is dir. The error is fs.ErrNotExist when the session has none.
-func ReadToken(dir string) (Token, error) {
-	b, err := os.ReadFile(filepath.Join(dir, tokenFile))
+func Read(dir string) (Token, error) {
+	b, err := os.ReadFile(filepath.Join(dir, File))
 	if err != nil {
 		return Token{}, err
 	}
 	var t Token
 	if err := json.Unmarshal(b, &t); err != nil {
-		return Token{}, fmt.Errorf("%s: %w", filepath.Join(dir, tokenFile), err)
+		return Token{}, fmt.Errorf("%s: %w", filepath.Join(dir, File), err)
 	}
 	return t, nil
 }
@@ -75,9 +79,9 @@ func ReadToken(dir string) (Token, error) {
 // Age is how long ago the token was made.
 func (t Token) Age(now time.Time) time.Duration { return now.Sub(t.Issued) }
 
-// is tells whether t is the record of token, in a time that does not depend
+// Is tells whether t is the record of token, in a time that does not depend
 // on where they differ.
-func (t Token) is(token string) bool {
+func (t Token) Is(token string) bool {
 	var room [128]byte // or a copy would be allocated
 	sum := sha256.Sum256(append(room[:0], token...))
 	var digits [2 * sha256.Size]byte
@@ -88,21 +92,4 @@ func (t Token) is(token string) bool {
 func hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
-}
-
-// writeFile puts data at path whole or not at all, for the owner alone to read.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-package proxy
+package token
 
 import (
 	"errors"
@@ -40,8 +40,8 @@ func TestMint(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v %v", entries, err)
 	}
-	got, err := ReadToken(dir)
-	if err != nil || !got.is(second) || got.is(first) || got.is("") || got.Proxy != "llm" || got.Expires.Sub(got.Issued) != time.Hour {
+	got, err := Read(dir)
+	if err != nil || !got.Is(second) || got.Is(first) || got.Is("") || got.Proxy != "llm" || got.Expires.Sub(got.Issued) != time.Hour {
 		t.Errorf("%+v %v", got, err)
 	}
 	if age := got.Age(got.Issued.Add(time.Minute)); age != time.Minute {
@@ -52,13 +52,13 @@ func TestMint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := ReadToken(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Read(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if _, err := Mint(filepath.Join(dir, "gone"), p); err == nil {
 		t.Error("a session that is gone gets a token")
 	}
-	if (Token{}).is("") {
+	if (Token{}).Is("") {
 		t.Error("no token is the record of none")
 	}
 }
