@@ -191,6 +191,10 @@ REVOKE EXECUTE ON FUNCTION elsewhere.t FROM PUBLIC; CREATE TRIGGER t BEFORE INSE
 		try: `UPDATE leak.orders SET v = 3`, as: "leak_user", addr: "postgres.table.leaks.leak.orders", says: "it would reach elsewhere.t(), a function",
 	},
 	{
+		name: "trigger of a partitioned table, by its part", do: `CREATE FUNCTION elsewhere.t() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN DELETE FROM leaktwo.things; RETURN OLD; END'; REVOKE EXECUTE ON FUNCTION elsewhere.t FROM PUBLIC; CREATE TRIGGER t AFTER DELETE ON leak.events FOR EACH ROW EXECUTE FUNCTION elsewhere.t()`,
+		try: `DELETE FROM leak.events_one`, as: "leak_admin", addr: "postgres.table.leaks.leak.events_one", says: "it would reach elsewhere.t()",
+	},
+	{
 		name: "trigger of the schema's own function", do: `CREATE FUNCTION leak.t() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN DELETE FROM leaktwo.things; RETURN NEW; END'; CREATE TRIGGER t AFTER INSERT ON leak.events_one FOR EACH ROW EXECUTE FUNCTION leak.t()`,
 		try: `INSERT INTO leak.events VALUES ('alice', 2)`, as: "leak_admin", addr: "postgres.table.leaks.leak.events", says: "it would reach leak.t(), a function", undo: `DROP FUNCTION leak.t CASCADE`,
 	},

@@ -37,6 +37,9 @@ power(oid) AS (
 // foreign keys run as the owner of the referencing table and past policies; a
 // trigger's function is not asked who may execute it.
 //
+// A partition's copy of a trigger of the whole table's rows is called internal
+// before 15.
+//
 // IS TRUE and OFFSET 0 keep the server from joining what it has no statistics
 // of: the one makes it look up a hash, the other an index.
 const pathsCTE = powerCTE + `,
@@ -61,7 +64,7 @@ seeds(base, home, rel, does) AS (
   UNION ALL SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)), 0, t.tgrelid, x.does
   FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles o ON o.oid = p.proowner
   JOIN (VALUES (4, 'INSERT'), (8, 'DELETE'), (16, 'UPDATE'), (32, 'TRUNCATE')) x(bit, does) ON t.tgtype & x.bit <> 0
-  WHERE NOT t.tgisinternal AND p.prosecdef AND NOT (o.rolsuper AND EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'))
+  WHERE (NOT t.tgisinternal OR t.tgparentid <> 0) AND p.prosecdef AND NOT (o.rolsuper AND EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e'))
     AND (o.rolsuper OR o.rolbypassrls OR p.pronamespace <> c.relnamespace AND p.proowner IN (TABLE power))
   UNION ALL SELECT format('what the foreign server %I has', s.srvname), 0, f.ftrelid, a.does
   FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_foreign_server s ON s.oid = f.ftserver, anything a WHERE c.relnamespace NOT IN (TABLE marked)
