@@ -391,6 +391,10 @@ func TestKernelKills(t *testing.T) {
 	if out, err := exec.Command("gcc", "-static", "-o", dir+"/a", dir+"/a.c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v: %s", err, out)
 	}
+	if err := exec.Command(dir + "/a").Run(); err != nil {
+		t.Logf("this kernel takes no 32-bit calls, with a filter or without: %v", err)
+		return
+	}
 	if out, err := bwrap(filter, dir, "/bin/sh", "-c", dir+`/a; echo "status $?"`); err != nil || !strings.Contains(out, "status 159") { // 128 + SIGSYS
 		t.Errorf("a 32-bit call does not kill: %s, %v", out, err)
 	}
