@@ -233,7 +233,9 @@ func TestLeaks(t *testing.T) {
 			continue
 		}
 		l.says = older(w.major(), l.says)
+		ran := false // -run may ask for others
 		t.Run(l.name, func(t *testing.T) {
+			ran = true
 			w := *w
 			w.t = t
 			w.exec(`CREATE SCHEMA IF NOT EXISTS elsewhere; GRANT USAGE ON SCHEMA elsewhere TO PUBLIC`)
@@ -260,7 +262,7 @@ func TestLeaks(t *testing.T) {
 				t.Error("it leaks after apply")
 			}
 		})
-		if strings.HasPrefix(l.addr, "postgres.table") { // what was withheld comes back
+		if ran && strings.HasPrefix(l.addr, "postgres.table") { // what was withheld comes back
 			w.apply(projects()...)
 		}
 	}

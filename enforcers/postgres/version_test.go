@@ -39,7 +39,7 @@ func TestByVersion(t *testing.T) {
 // versioned are the tests that TestVersions runs: few that together ask the
 // server for all kinds of objects. A run of everything on one version is by hand.
 const versioned = "^Test(ByVersion|DatabaseAtTheEnd|FinerAccess|GuardKnowsItsPlace|OtherRelations|Standby|Trusted)$" +
-	"|^TestLeaks$/^(the_authenticator|view|function|procedure|parameter|event_triggers|catalog|default|trigger)"
+	"|^TestLeaks$/^(parameter|event_triggers|trigger)"
 
 // TestVersions runs them on each version that test/deps.sh fetched, in a process
 // of its own each.
