@@ -28,6 +28,13 @@ func (r *Relay) letGo() {
 	}
 }
 
+// end has nothing more read: what is being read was typed before.
+func (r *Relay) end() {
+	r.reads.Lock()
+	defer r.reads.Unlock()
+	close(r.stop)
+}
+
 // ours waits until the terminal is not held, and tells whether it still is to
 // be relayed then.
 func (r *Relay) ours() bool {
@@ -101,7 +108,7 @@ func (r *Relay) copyIn(in *os.File) {
 }
 
 // typed reads what is there to be read. What was typed when the terminal is
-// held is for others.
+// held, or after the end, is for others.
 func (r *Relay) typed(in *os.File, buf []byte) (int, error) {
 	r.reads.Lock()
 	defer r.reads.Unlock()
@@ -110,6 +117,11 @@ func (r *Relay) typed(in *os.File, buf []byte) (int, error) {
 	r.mu.Unlock()
 	if held != nil {
 		return 0, unix.EAGAIN
+	}
+	select {
+	case <-r.stop:
+		return 0, nil
+	default:
 	}
 	fds := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}
 	if n, err := unix.Poll(fds, 0); n <= 0 {

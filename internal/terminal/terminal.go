@@ -150,7 +150,7 @@ func (r *Relay) Close() {
 		case <-done:
 		case <-time.After(drain):
 		}
-		close(r.stop)
+		r.end()
 		r.following.Wait()
 		r.restore()
 		_ = r.master.Close()
