@@ -33,7 +33,7 @@ demo: build
 
 # Two packages at a time: what they test is the kernel, and there is one.
 test: deps
-	@go run ./test/runner -count=1 -p 2 -timeout 20m ./...
+	@go run ./test/runner -count=1 -p 2 -timeout 25m ./...
 
 bench: build
 	@go run ./test/bench $(BENCH)
