@@ -20,7 +20,7 @@ func TestBenchesRun(t *testing.T) {
 	bin := cordontest.Build(t)
 	bench := filepath.Join(filepath.Dir(bin), "bench")
 	cordontest.Compile(t, bench, "test/bench")
-	cmd := exec.CommandContext(t.Context(), bench, "-cordon", bin, "-n", "1", "-sizes", "1,2", "-running", "2", "-watched", "100ms")
+	cmd := exec.CommandContext(t.Context(), bench, "-cordon", bin, "-n", "1", "-sizes", "1,2", "-running", "2", "-watched", "100ms", "-damages", "2")
 	cmd.Dir = "../.."
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -158,14 +158,14 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: until PROGRAM [ARGS…]")
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := ts.Exec(args[0], args[1:]...)
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("not within 20 s: %v", err)
+			ts.Fatalf("not within a minute: %v", err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
