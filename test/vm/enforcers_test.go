@@ -3,6 +3,7 @@ package vm_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aicodesit/cordon/test/vm"
 )
@@ -31,9 +32,10 @@ func TestEnforcersOnAFreshHost(t *testing.T) {
 			}
 			r := vm.Run(t, vm.Machine{
 				Memory:  2048,
+				Timeout: 10 * time.Minute, // emulated, beside other tests
 				Modules: append(vm.HostModules(), "net/bridge/bridge", "drivers/net/macvlan", "net/sched/sch_ingress"),
 				Files:   files,
-				Script:  "#!/bin/bash\nexport CI=true\ncd /test && ./" + tt.name + ".test -test.v -test.timeout=3m -test.run '" + tt.run + "'\n",
+				Script:  "#!/bin/bash\nexport CI=true\ncd /test && ./" + tt.name + ".test -test.v -test.timeout=8m -test.run '" + tt.run + "'\n",
 			})
 			if r.Status != 0 || !strings.Contains(r.Output, "\n--- PASS: ") {
 				t.Errorf("status %d\n%s\n--- console\n%s", r.Status, r.Output, r.Console)
