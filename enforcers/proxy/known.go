@@ -95,16 +95,6 @@ func (l *Live) address(lease specs.Lease) (netip.Addr, error) {
 
 // lives tells whether the process that runs the session holds its lock.
 func (k *known) lives() bool {
-	for {
-		switch rawsys.Flock(k.lock, unix.LOCK_SH) {
-		case unix.EWOULDBLOCK:
-			return true
-		case unix.EINTR:
-		case nil: // it was free: let go of it again
-			_ = unix.Flock(k.lock, unix.LOCK_UN)
-			return false
-		default:
-			return false
-		}
-	}
+	locked, _ := rawsys.Locked(k.lock)
+	return locked
 }

@@ -114,17 +114,11 @@ func held(path string) (bool, error) {
 		return false, err
 	}
 	defer rawsys.Close(fd)
-	for {
-		switch err := rawsys.Flock(fd, unix.LOCK_SH); err {
-		case nil:
-			return false, nil
-		case unix.EWOULDBLOCK:
-			return true, nil
-		case unix.EINTR:
-		default:
-			return false, fmt.Errorf("lock %s: %w", path, err)
-		}
+	locked, err := rawsys.Locked(fd)
+	if err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
+	return locked, nil
 }
 
 func flock(f *os.File, how int) error {

@@ -1,7 +1,6 @@
 package leanhttp
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/aicodesit/cordon/internal/ending"
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
 var errAnswer = errors.New("malformed HTTP answer")
@@ -22,17 +22,17 @@ var errAnswer = errors.New("malformed HTTP answer")
 // apart differently is an error, except for lines that end with LF alone.
 // Beside the body it returns whether another answer can follow it.
 func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, err error) {
-	text, err := c.readHead()
+	text, err := httphead.LF.Read(c.in)
 	if err != nil {
 		return nil, false, err
 	}
-	line, rest := cutLine(text)
+	line, rest := httphead.LF.Cut(text)
 	resp = &http.Response{ProtoMajor: 1, Request: req}
 	if err := statusLine(resp, line); err != nil {
 		return nil, false, err
 	}
-	if resp.Header, err = readFields(rest); err != nil {
-		return nil, false, err
+	if resp.Header, err = httphead.LF.Fields(rest); err != nil {
+		return nil, false, fmt.Errorf("%w: %w", errAnswer, err)
 	}
 	length, err := frame(resp, req.Method)
 	if err != nil {
@@ -41,33 +41,6 @@ func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, er
 	resp.Close = closes(resp) || length == untilEnd
 	resp.Body = &body{conn: c, left: length}
 	return resp, !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols, nil
-}
-
-// readHead reads up to the empty line, and returns all before that. The error
-// is io.EOF only where nothing came.
-func (c *conn) readHead() (string, error) {
-	var room [1 << 10]byte
-	text := room[:0]
-	for {
-		part, err := c.in.ReadSlice('\n')
-		starts := len(text) == 0 || text[len(text)-1] == '\n'
-		if err == nil && starts && (string(part) == "\r\n" || string(part) == "\n") {
-			return string(text), nil
-		}
-		text = append(text, part...)
-		switch {
-		case err == nil, errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(text) > 0:
-			return "", io.ErrUnexpectedEOF
-		default:
-			return "", err
-		}
-	}
-}
-
-func cutLine(text string) (line, rest string) {
-	line, rest, _ = strings.Cut(text, "\n")
-	return strings.TrimSuffix(line, "\r"), rest
 }
 
 func statusLine(resp *http.Response, line string) error {
@@ -80,30 +53,6 @@ func statusLine(resp *http.Response, line string) error {
 	resp.Proto, resp.ProtoMinor = proto, int(proto[len(proto)-1]-'0')
 	resp.Status, resp.StatusCode = status, int(code)
 	return nil
-}
-
-// readFields reads the lines of a header. All that it returns is part of text
-// but for the names that are not canonical.
-func readFields(text string) (http.Header, error) {
-	header := make(http.Header, 8)
-	values := make([]string, strings.Count(text, "\n"))
-	for text != "" {
-		var line string
-		line, text = cutLine(text)
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
-		if len(name) == len(line) || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("%w: a header of it is none", errAnswer) // what it says may be secret
-		}
-		name = http.CanonicalHeaderKey(name)
-		if have := header[name]; have != nil {
-			header[name] = append(have, value)
-			continue
-		}
-		values[0] = value
-		header[name], values = values[:1:1], values[1:]
-	}
-	return header, nil
 }
 
 // Bodies of no known length, in place of it.
@@ -230,9 +179,9 @@ func (b *body) read(p []byte) (int, error) {
 
 // trailer passes over what follows the last chunk, and returns io.EOF at its end.
 func (b *body) trailer() error {
-	b.conn.limit.left = headerBytes
-	_, err := b.conn.readHead()
-	b.conn.limit.left = -1
+	b.conn.limit.Left = headerBytes
+	_, err := httphead.LF.Read(b.conn.in)
+	b.conn.limit.Left = -1
 	switch err {
 	case nil:
 		return io.EOF

@@ -15,13 +15,14 @@ import (
 	"testing"
 
 	"github.com/aicodesit/cordon/internal/ending"
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
 // reading is a connection over which text comes.
 func reading(text string) *conn {
 	near, far := net.Pipe()
 	_, _ = near.Close(), far.Close()
-	c := &conn{Conn: near, limit: &limited{in: strings.NewReader(text), left: headerBytes}}
+	c := &conn{Conn: near, limit: &httphead.Limited{In: strings.NewReader(text), Left: headerBytes}}
 	c.in = bufio.NewReaderSize(c.limit, bufferSize)
 	return c
 }
@@ -29,7 +30,7 @@ func reading(text string) *conn {
 // answer reads one answer as a round trip does.
 func answer(c *conn, req *http.Request) (resp *http.Response, text []byte, err error) {
 	resp, keep, err := c.readAnswer(req)
-	c.limit.left = -1
+	c.limit.Left = -1
 	if err != nil {
 		return nil, nil, err
 	}

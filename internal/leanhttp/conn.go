@@ -4,13 +4,12 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/httphead"
 	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
@@ -19,29 +18,11 @@ type conn struct {
 	net.Conn
 	tcp    *rawsys.Conn
 	in     *bufio.Reader
-	limit  *limited
+	limit  *httphead.Limited
 	key    string
 	since  time.Time // when it became idle
 	reused bool
 	over   func() // ends whoever reads or writes
-}
-
-// limited bounds how much is read of an answer's head.
-type limited struct {
-	in   io.Reader
-	left int64 // negative is no bound
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left < 0 {
-		return l.in.Read(p)
-	}
-	if l.left == 0 {
-		return 0, errors.New("the answer's head is too long")
-	}
-	n, err := l.in.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
 }
 
 func key(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Host }
@@ -132,7 +113,7 @@ func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) 
 		return nil, fmt.Errorf("%s: no such scheme", req.URL.Scheme)
 	}
 	c.over = func() { _ = c.SetDeadline(time.Unix(1, 0)) } // made once, as each would be allocated
-	c.limit = &limited{in: c.Conn, left: -1}
+	c.limit = &httphead.Limited{In: c.Conn, Left: -1}
 	c.in = bufio.NewReaderSize(c.limit, bufferSize)
 	return c, nil
 }

@@ -115,12 +115,12 @@ func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
 		return nil, sent
 	}
 	// Where it could not be sent there may be an answer that says why.
-	c.limit.left = headerBytes
+	c.limit.Left = headerBytes
 	resp, keep, err := c.readAnswer(req)
 	for err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
 		resp, keep, err = c.readAnswer(req)
 	}
-	c.limit.left = -1
+	c.limit.Left = -1
 	if err != nil {
 		stop.Now()
 		return nil, errors.Join(err, sent)

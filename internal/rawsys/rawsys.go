@@ -24,6 +24,22 @@ func Flock(fd, how int) error {
 	return failure(e)
 }
 
+// Locked tells whether another open of the file has it locked for itself
+// (LOCK_EX).
+func Locked(fd int) (bool, error) {
+	for {
+		switch err := Flock(fd, unix.LOCK_SH); err {
+		case nil: // it was free: let go of it again
+			return false, Flock(fd, unix.LOCK_UN)
+		case unix.EWOULDBLOCK:
+			return true, nil
+		case unix.EINTR:
+		default:
+			return false, err
+		}
+	}
+}
+
 // Lstat is lstat(2), of a file in memory.
 func Lstat(path string, st *unix.Stat_t) error {
 	cwd := unix.AT_FDCWD // a variable, so that it may be made unsigned

@@ -1,7 +1,6 @@
 package stricthttp
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/aicodesit/cordon/internal/ending"
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
 // malformed is what is no request, or one that is not taken.
@@ -29,44 +29,23 @@ func (m *malformed) answer() []byte {
 
 func bad(why string) error { return &malformed{http.StatusBadRequest, why} }
 
-var errHeadTooLong = errors.New("the head is too long")
-
-// limited bounds how much is read of a request's head.
-type limited struct {
-	in   io.Reader
-	left int64 // negative is no bound
-}
-
-func (l *limited) Read(p []byte) (n int, err error) {
-	switch {
-	case l.left < 0:
-		n, err = l.in.Read(p)
-	case l.left == 0:
-		err = errHeadTooLong
-	default:
-		n, err = l.in.Read(p[:min(int64(len(p)), l.left)])
-		l.left -= int64(n)
-	}
-	return n, err
-}
-
 // readRequest reads a head that has gone through the connection's own check.
 func (c *serving) readRequest() (*http.Request, *body, error) {
-	text, err := c.readHead()
+	text, err := httphead.CRLF.Read(c.in)
 	if err != nil {
-		if errors.Is(err, errHeadTooLong) {
+		if errors.Is(err, httphead.ErrTooLong) {
 			err = &malformed{http.StatusRequestHeaderFieldsTooLarge, err.Error()}
 		}
 		return nil, nil, err
 	}
-	line, rest, _ := strings.Cut(text, "\r\n")
+	line, rest := httphead.CRLF.Cut(text)
 	method, target, _ := strings.Cut(line, " ")
 	target, proto, _ := strings.Cut(target, " ")
 	r := (&http.Request{
 		Method: method, RequestURI: target, Proto: proto, ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.conn.remote,
 	}).WithContext(ending.New())
-	if r.Header, err = readFields(rest); err != nil {
-		return nil, nil, err
+	if r.Header, err = httphead.CRLF.Fields(rest); err != nil {
+		return nil, nil, bad(err.Error())
 	}
 	if r.URL, err = url.ParseRequestURI(target); err != nil {
 		return nil, nil, bad("the target of the request is no path")
@@ -77,61 +56,6 @@ func (c *serving) readRequest() (*http.Request, *body, error) {
 	b := c.body(r)
 	r.Body = b
 	return r, b, nil
-}
-
-// readHead reads up to the empty line, and returns all before that.
-func (c *serving) readHead() (string, error) {
-	var room [1 << 10]byte
-	text := room[:0]
-	for {
-		part, err := c.in.ReadSlice('\n')
-		starts := len(text) == 0 || text[len(text)-1] == '\n'
-		if err == nil && starts && string(part) == "\r\n" {
-			return string(text), nil
-		}
-		text = append(text, part...)
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return "", err
-		}
-	}
-}
-
-// readFields reads the lines of a header, of which each ends with CR LF. All
-// that it returns is part of text but for the names that are not canonical.
-func readFields(text string) (http.Header, error) {
-	header := make(http.Header, 8)
-	values := make([]string, strings.Count(text, "\r\n"))
-	for text != "" {
-		var line string
-		line, text, _ = strings.Cut(text, "\r\n")
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
-		switch {
-		case !ok:
-			return nil, bad("a header is malformed")
-		case !token(name):
-			return nil, bad("a header's name is malformed")
-		case hasControl(value):
-			return nil, bad("a header's value is malformed")
-		}
-		name = http.CanonicalHeaderKey(name)
-		if have := header[name]; have != nil {
-			header[name] = append(have, value)
-			continue
-		}
-		values[0] = value
-		header[name], values = values[:1:1], values[1:]
-	}
-	return header, nil
-}
-
-func hasControl(value string) bool {
-	for _, c := range []byte(value) {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return true
-		}
-	}
-	return false
 }
 
 // fields takes what belongs to the connection out of the header.
@@ -166,17 +90,6 @@ func fields(r *http.Request) error {
 		return &malformed{http.StatusExpectationFailed, "the only expectation is 100-continue"}
 	}
 	return nil
-}
-
-// token tells whether name is one (RFC 9110, section 5.6.2).
-func token(name string) bool {
-	for _, c := range []byte(name) {
-		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !alnum && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // body is a request's.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // response is the http.ResponseWriter. Its head goes out together with what is
@@ -60,7 +62,7 @@ func (w *response) begin(ends bool) {
 	}
 	for name, values := range w.header {
 		for _, v := range values {
-			if !token(name) || strings.ContainsAny(v, "\r\n") { // would be another header, or a body
+			if !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(v, "\r\n") { // would be another header, or a body
 				w.c.server.Log.Error("a header of an answer is left out: it is malformed", "name", name)
 				continue
 			}

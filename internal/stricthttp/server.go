@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/httphead"
 	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
@@ -105,7 +106,7 @@ func (s *Server) take(c *conn) {
 		return
 	}
 	one := &serving{conn: c, tcp: tcp, server: s}
-	one.limit = &limited{in: c, left: -1}
+	one.limit = &httphead.Limited{In: c, Left: -1}
 	one.in = bufio.NewReaderSize(one.limit, bufferSize)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aicodesit/cordon/internal/ending"
+	"github.com/aicodesit/cordon/internal/httphead"
 	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
@@ -29,7 +30,7 @@ const (
 type serving struct {
 	conn   *conn
 	tcp    *rawsys.Conn
-	limit  *limited
+	limit  *httphead.Limited
 	in     *bufio.Reader
 	server *Server
 	whole  atomic.Bool // the body of the request at hand is through
@@ -70,7 +71,7 @@ func (c *serving) next(first bool) (*http.Request, *body, error) {
 	if err := c.arm(patience); err != nil {
 		return nil, nil, err
 	}
-	c.limit.left = c.server.HeadBytes
+	c.limit.Left = c.server.HeadBytes
 	if _, err := c.in.Peek(1); err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +85,7 @@ func (c *serving) next(first bool) (*http.Request, *body, error) {
 		c.mu.Unlock()
 	}
 	r, b, err := c.readRequest()
-	c.limit.left = -1
+	c.limit.Left = -1
 	return r, b, err
 }
 
