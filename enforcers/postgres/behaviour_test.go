@@ -194,10 +194,7 @@ func TestDeeds(t *testing.T) {
 func (d deedTable) try(t *testing.T, conn *pgx.Conn, a actor, command string, owner int) bool {
 	t.Helper()
 	ctx := context.Background()
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := acting(t, conn, a, d.subject(a))
 	defer tx.Rollback(ctx)
 	id := map[int]int{0: 1, 1: 2, -1: 3}[owner]
 	sql := map[string]string{
@@ -206,7 +203,6 @@ func (d deedTable) try(t *testing.T, conn *pgx.Conn, a actor, command string, ow
 		"update": "UPDATE " + d.reach() + " SET v = 7", // no WHERE: that would need select too
 		"delete": "DELETE FROM " + d.reach(),
 	}[command]
-	become(t, tx, a, d.subject(a))
 	rows, err := tx.Query(ctx, sql)
 	var seen []int
 	if err == nil && command == "select" {
@@ -246,6 +242,17 @@ func (d deedTable) subject(a actor) string {
 		return "alice"
 	}
 	return people[d.owner][a.who]
+}
+
+// acting begins a transaction of the actor.
+func acting(t *testing.T, conn *pgx.Conn, a actor, subject string) pgx.Tx {
+	t.Helper()
+	tx, err := conn.Begin(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	become(t, tx, a, subject)
+	return tx
 }
 
 func become(t *testing.T, tx pgx.Tx, a actor, subject string) {

@@ -178,12 +178,8 @@ SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 func (o foreignObject) ids(t *testing.T, conn *pgx.Conn, a actor) []int {
 	t.Helper()
 	ctx := context.Background()
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := acting(t, conn, a, o.table.subject(a))
 	defer tx.Rollback(ctx)
-	become(t, tx, a, o.table.subject(a))
 	rows, err := tx.Query(ctx, o.read)
 	var ids []int
 	if err == nil {

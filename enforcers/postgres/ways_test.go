@@ -66,12 +66,9 @@ func (d deedTable) wayRound(t *testing.T, conn *pgx.Conn, a actor, x way, owner 
 func (d deedTable) tryOnce(t *testing.T, conn *pgx.Conn, a actor, sql string, id int) (shown, changed bool) {
 	t.Helper()
 	ctx := context.Background()
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := acting(t, conn, a, d.subject(a))
 	defer tx.Rollback(ctx)
-	become(t, tx, a, d.subject(a))
+	var err error
 	var out bytes.Buffer
 	if strings.HasPrefix(sql, "COPY") {
 		_, err = conn.PgConn().CopyTo(ctx, &out, sql)
@@ -140,13 +137,9 @@ func (d deedTable) around(t *testing.T, conn *pgx.Conn, version int, a actor) (t
 func permitted(t *testing.T, conn *pgx.Conn, a actor, subject, sql string) bool {
 	t.Helper()
 	ctx := context.Background()
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := acting(t, conn, a, subject)
 	defer tx.Rollback(ctx)
-	become(t, tx, a, subject)
-	_, err = conn.PgConn().Exec(ctx, sql).ReadAll()
+	_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 	var pg *pgconn.PgError
 	if err != nil && !errors.As(err, &pg) {
 		t.Fatal(err)
