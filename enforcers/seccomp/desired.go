@@ -83,21 +83,6 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 	return out, nil
 }
 
-// Prepare compiles a sandbox's filter, so that a start that reads it soon need
-// not wait for that. An error shows again then.
-func (e *Enforcer) Prepare(set specs.Set, s specs.Sandbox) {
-	set.Sandboxes = []specs.Sandbox{s}
-	desired, err := e.Desired(set)
-	if err != nil {
-		return
-	}
-	for _, d := range desired {
-		if r := d.(Resource); d.Addr() == Addr(agent.Filter(s)) {
-			_, _ = e.programs.of(r)
-		}
-	}
-}
-
 // extra are the filters that no block declares and sandboxes need: the base as
 // it is, and variants for agents that make sandboxes themselves.
 func extra(set specs.Set) []specs.Seccomp {

@@ -110,10 +110,14 @@ func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	check := sync.OnceValues(func() (moved bool, err error) { return s.converge(ctx, set, Addr(s.id)) })
 	spec.Enter = func(attr *syscall.SysProcAttr) (func() error, error) {
 		if err := group(); err != nil {
 			return nil, err
 		}
+		// The tree, the sources and the namespace are taken: from now on a look
+		// at them is one at what the session gets.
+		go check()
 		return s.Groups.Enter(s.id, attr)
 	}
 	// bubblewrap works by itself for a few milliseconds, up to the gate.
@@ -128,7 +132,7 @@ func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
 		}
 		return nil, err
 	}
-	moved, err := s.converge(ctx, set, Addr(s.id))
+	moved, err := check()
 	if proc != nil && (moved || err != nil) { // what it was started in is not there any more
 		err = errors.Join(err, proc.Kill())
 		proc = nil

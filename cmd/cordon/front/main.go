@@ -1,6 +1,12 @@
 // Command front is what users know as cordon: it starts sessions, and tells
 // what runs, in a fraction of the time that the complete program takes to
 // begin. For all else it becomes the complete program, which lies beside it.
+//
+// How many processors a start may use is not worth reading all mounts of the
+// host for.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import (

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
-	"github.com/aicodesit/cordon/enforcers/seccomp"
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/reconciler"
@@ -100,7 +99,7 @@ func (a *App) startHere(ctx context.Context, q session.Request) (code int, err e
 	if err != nil {
 		return session.Failed, err
 	}
-	r := a.runner(set, q.Sandbox)
+	r := a.runner(set)
 	if asked {
 		r.Reload = a.askSet
 	}
@@ -112,16 +111,9 @@ func (a *App) startHere(ctx context.Context, q session.Request) (code int, err e
 	return r.Run(context.WithoutCancel(ctx), q)
 }
 
-func (a *App) runner(set specs.Set, sandbox string) *session.Runner {
+func (a *App) runner(set specs.Set) *session.Runner {
 	groups := a.Cgroups()
 	h := &reconciler.Reconciler{Log: a.Log(), Enforcers: a.Kernel(set, groups)}
-	if s := specs.Find(set.Sandboxes, sandbox); s != nil {
-		for _, e := range h.Enforcers {
-			if filters, ok := e.Enforcer.(*seccomp.Enforcer); ok {
-				go filters.Prepare(set, *s)
-			}
-		}
-	}
 	return &session.Runner{
 		Set: set, Reconciler: h, RunDir: a.Rundir(), Groups: groups, Log: h.Log,
 		StateDir: a.StateDir, Tokens: tokens{}, Scrub: a.Scrubber(set),
