@@ -63,6 +63,18 @@ soon active
 iptables -F
 soon converged
 test "$(session)" = "$id"
+# One that hangs is started again. Stopped, it does not even take the abort.
+mkdir -p /run/systemd/system/cordon.service.d
+printf '[Service]\nWatchdogSec=20s\nTimeoutAbortSec=1s\n' >/run/systemd/system/cordon.service.d/soon.conf
+systemctl daemon-reload
+systemctl restart cordon
+before=$(main)
+kill -STOP $before
+another() { active && test "$(main)" != $before; }
+soon another
+iptables -F
+soon converged
+test "$(session)" = "$id"
 systemctl stop cordon
 test "$(session)" = "$id"
 iptables-save | grep -q CORDON-INPUT
