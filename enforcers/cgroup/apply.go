@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -61,8 +62,12 @@ func (e *Enforcer) ensureIn(h hierarchy, g Group) error {
 		if err := e.kernel.create(h, e.path(g.ID)); err != nil {
 			return err
 		}
-		have, err := e.kernel.limits(h, e.path(g.ID))
-		if err == nil {
+		found, err := e.kernel.limits(h, e.parent, []string{g.ID})
+		if err != nil {
+			return err
+		}
+		have, exists := found[g.ID]
+		if err = fs.ErrNotExist; exists {
 			err = setMissing(e.kernel, h, e.path(g.ID), have, g)
 		}
 		if err == nil || try == createTries || !gone(err) {

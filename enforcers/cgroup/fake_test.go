@@ -38,12 +38,14 @@ func (f *fake) groups(h hierarchy, parent string) ([]string, error) {
 	return out, nil
 }
 
-func (f *fake) limits(h hierarchy, group string) (limits, error) {
-	l, ok := f.state[h.path][group]
-	if !ok {
-		return l, &fs.PathError{Op: "open", Path: h.path + "/" + group, Err: fs.ErrNotExist}
+func (f *fake) limits(h hierarchy, parent string, ids []string) (map[string]limits, error) {
+	out := map[string]limits{}
+	for _, id := range ids {
+		if l, ok := f.state[h.path][parent+"/"+id]; ok {
+			out[id] = l
+		}
 	}
-	return l, nil
+	return out, nil
 }
 
 func (f *fake) create(h hierarchy, group string) error {
@@ -71,10 +73,11 @@ func (f *fake) create(h hierarchy, group string) error {
 }
 
 func (f *fake) set(h hierarchy, group string, l limits) error {
-	have, err := f.limits(h, group)
-	if err != nil {
-		return err
+	have, ok := f.state[h.path][group]
+	if !ok {
+		return &fs.PathError{Op: "open", Path: h.path + "/" + group, Err: fs.ErrNotExist}
 	}
+	var err error
 	put := func(to *int64, v int64) {
 		if v == absent {
 			return

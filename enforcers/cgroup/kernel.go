@@ -61,8 +61,8 @@ type kernel interface {
 	hierarchies() ([]hierarchy, error)
 	// groups are the names below parent; none when there is no parent.
 	groups(h hierarchy, parent string) ([]string, error)
-	// limits returns the group's bounds, and fs.ErrNotExist without a group.
-	limits(h hierarchy, group string) (limits, error)
+	// limits are the bounds of those groups below parent that exist.
+	limits(h hierarchy, parent string, ids []string) (map[string]limits, error)
 	// create makes the group and its parents and gives them h's controllers.
 	create(h hierarchy, group string) error
 	// set changes those bounds that are not absent.

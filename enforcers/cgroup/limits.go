@@ -22,14 +22,42 @@ import (
 // own default.
 const period = 100_000
 
-func (*linux) limits(h hierarchy, group string) (limits, error) {
-	dir := filepath.Join(h.path, group)
+// limits opens the parent once: the way to it is most of what a file costs.
+func (*linux) limits(h hierarchy, parent string, ids []string) (map[string]limits, error) {
+	dir := filepath.Join(h.path, parent)
+	at, err := rawsys.Open(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY)
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer rawsys.Close(at)
+	out := make(map[string]limits, len(ids))
+	for _, id := range ids {
+		l, err := h.limits(at, id)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		out[id] = l
+	}
+	return out, nil
+}
+
+// limits are the bounds of a group in the open directory at.
+func (h hierarchy) limits(at int, group string) (limits, error) {
 	l := limits{absent, absent, absent, absent, absent}
 	if len(h.controllers) == 0 {
-		_, err := os.Stat(dir)
+		fd, err := rawsys.Open(at, group, unix.O_PATH|unix.O_DIRECTORY)
+		if err == nil {
+			rawsys.Close(fd)
+		}
 		return l, err
 	}
-	r := reader{dir: dir}
+	r := reader{at: at, group: group}
 	if h.has(memory) && h.v2 {
 		l.memory, l.swap = r.number("memory.max"), r.optional("memory.swap.max")
 	}
@@ -62,16 +90,17 @@ func beyond(memory, sum int64) int64 {
 
 // reader reads a group's files and keeps the first error.
 type reader struct {
-	dir string
-	err error
-	buf [64]byte // more than a number, or two, take
+	at    int // the directory that the group is in
+	group string
+	err   error
+	buf   [64]byte // more than a number, or two, take
 }
 
 func (r *reader) text(file string) string {
 	if r.err != nil {
 		return ""
 	}
-	b, err := rawsys.ReadFile(unix.AT_FDCWD, r.dir+"/"+file, r.buf[:])
+	b, err := rawsys.ReadFile(r.at, r.group+"/"+file, r.buf[:])
 	r.err = err
 	return string(bytes.TrimSpace(b))
 }
@@ -105,7 +134,7 @@ func (r *reader) parse(file, text string) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		r.err = fmt.Errorf("%s: %w", filepath.Join(r.dir, file), err)
+		r.err = fmt.Errorf("%s: %w", filepath.Join(r.group, file), err)
 	}
 	if n >= math.MaxInt64-1<<20 { // v1's "none": the largest number in whole pages
 		return unlimited

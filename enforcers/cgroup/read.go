@@ -2,9 +2,7 @@ package cgroup
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -50,40 +48,40 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 }
 
 func (e *Enforcer) read(ctx context.Context, hs []hierarchy, ids []string) ([]reconciler.Resource, error) {
-	var out []reconciler.Resource
-	for _, id := range ids {
+	found := make([]map[string]limits, len(hs))
+	for i, h := range hs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		g, exists, err := e.group(hs, id)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", Addr(id), err)
+		var err error
+		if found[i], err = e.kernel.limits(h, e.parent, ids); err != nil {
+			return nil, fmt.Errorf("cgroup: %w", err)
 		}
-		if exists {
+	}
+	var out []reconciler.Resource
+	for _, id := range ids {
+		if g, exists := group(hs, found, id); exists {
 			out = append(out, g)
 		}
 	}
 	return out, nil
 }
 
-// group puts together what the hierarchies say about one session.
-func (e *Enforcer) group(hs []hierarchy, id string) (g Group, exists bool, err error) {
+// group puts together what was found of one session in each hierarchy.
+func group(hs []hierarchy, found []map[string]limits, id string) (g Group, exists bool) {
 	g.ID = id
 	var missing []string
-	for _, h := range hs {
-		l, err := e.kernel.limits(h, e.path(id))
-		if errors.Is(err, fs.ErrNotExist) || gone(err) {
+	for i, h := range hs {
+		l, ok := found[i][id]
+		if !ok {
 			missing = append(missing, "missing in "+h.String())
 			continue
-		}
-		if err != nil {
-			return g, false, err
 		}
 		exists = true
 		g.add(l)
 	}
 	g.Drift = append(g.Drift, missing...)
-	return g, exists, nil
+	return g, exists
 }
 
 // add takes over the bounds that one hierarchy has.
