@@ -25,6 +25,20 @@ func (s Set) SandboxDigest(name string) string {
 	return digest([]any{sandbox, Find(s.Networks, sandbox.Network), Find(s.Environments, sandbox.Environment), Find(s.Seccomps, sandbox.Seccomp)})
 }
 
+// SandboxDigests returns SandboxDigest for who asks for many sessions: each
+// profile is looked at once.
+func (s Set) SandboxDigests() func(name string) string {
+	known := map[string]string{}
+	return func(name string) string {
+		d, ok := known[name]
+		if !ok {
+			d = s.SandboxDigest(name)
+			known[name] = d
+		}
+		return d
+	}
+}
+
 func digest(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil { // plain structs of this package always marshal

@@ -66,3 +66,18 @@ func TestSandboxDigest(t *testing.T) {
 		t.Error("a change of a network that it has not shows")
 	}
 }
+
+// Who asks for many looks at each profile once.
+func TestSandboxDigests(t *testing.T) {
+	set := example()
+	want, digest := set.SandboxDigest("s"), set.SandboxDigests()
+	for range 2 {
+		if got := digest("s"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		set.Networks[0].Warm++ // is not looked at again
+	}
+	if got := digest("nothing"); got != "" {
+		t.Errorf("of none: %s", got)
+	}
+}

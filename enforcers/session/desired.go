@@ -112,6 +112,7 @@ func (s Session) Ephemeral() bool { return true }
 // again, as its sandbox says.
 func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource
+	digest := set.SandboxDigests()
 	for _, l := range set.Leases {
 		if !specs.ValidSessionID(l.ID) {
 			return nil, fmt.Errorf("session: lease %q: the id must be 8 lower-case hexadecimal digits", l.ID)
@@ -122,7 +123,7 @@ func (e *Enforcer) Desired(set specs.Set) ([]reconciler.Resource, error) {
 		}
 		s := fromRecord(record{Lease: l, Seccomp: agent.Filter(*sandbox)})
 		if sandbox.OnChange == specs.OnChangeRestart {
-			s.Digest = set.SandboxDigest(l.Sandbox)
+			s.Digest = digest(l.Sandbox)
 		}
 		out = append(out, s)
 	}
@@ -136,15 +137,13 @@ func fromRecord(r record) Session {
 	}
 }
 
-// Stale tells whether the session runs under an older profile than set's.
-func Stale(set specs.Set, l specs.Lease) bool { return set.SandboxDigest(l.Sandbox) != l.Digest }
-
 // Notes implements [reconciler.Noter].
 func (e *Enforcer) Notes(set specs.Set) []reconciler.Note {
 	var out []reconciler.Note
+	digest := set.SandboxDigests()
 	for _, l := range set.Leases {
 		s := specs.Find(set.Sandboxes, l.Sandbox)
-		if s != nil && s.OnChange != specs.OnChangeRestart && Stale(set, l) {
+		if s != nil && s.OnChange != specs.OnChangeRestart && digest(l.Sandbox) != l.Digest {
 			out = append(out, reconciler.Note{Addr: Addr(l.ID), Text: "stale: runs under an older profile of " + l.Sandbox + ", kept"})
 		}
 	}

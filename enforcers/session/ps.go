@@ -21,8 +21,9 @@ func (e *Enforcer) List(ctx context.Context, set specs.Set) ([]Status, error) {
 		return nil, err
 	}
 	out := make([]Status, 0, len(set.Leases))
+	digest := set.SandboxDigests()
 	for _, l := range set.Leases {
-		s := Status{Lease: l, Stale: Stale(set, l)}
+		s := Status{Lease: l, Stale: digest(l.Sandbox) != l.Digest}
 		if n := specs.Find(set.Networks, l.Network); n != nil && l.Slot >= 0 {
 			_, addr := n.SlotAddrs(l.Slot)
 			s.Address = addr.Addr().String()

@@ -186,10 +186,11 @@ func sessionEvent(k Kind, l specs.Lease) Event {
 // running is the sessions of a set with its facts.
 func running(set specs.Set) []Session {
 	var out []Session
+	digest := set.SandboxDigests()
 	for _, l := range set.Leases {
 		s := Session{
 			ID: l.ID, Project: l.Project, Sandbox: l.Sandbox, User: l.User, Started: l.Started,
-			Stale: set.SandboxDigest(l.Sandbox) != l.Digest,
+			Stale: digest(l.Sandbox) != l.Digest,
 		}
 		if n := specs.Find(set.Networks, l.Network); n != nil && l.Slot >= 0 {
 			_, addr := n.SlotAddrs(l.Slot)
