@@ -49,6 +49,7 @@ type Enforcer struct {
 	scrub  func(context.Context, Transcript) error
 
 	surveyed map[string]bool // the leases that Survey found last; nil before
+	listed   []entry         // what Survey found last, for one Read
 }
 
 // New returns an Enforcer on this host.

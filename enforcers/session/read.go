@@ -13,6 +13,7 @@ import (
 // Survey implements [reconciler.Surveyor]: the leases that are held. One that
 // is held and can't be read is an error, for what it names is in use.
 func (e *Enforcer) Survey(_ context.Context, set specs.Set) (specs.Set, error) {
+	e.listed = nil
 	list, err := e.kernel.list()
 	if err != nil {
 		return set, fmt.Errorf("session: %w", err)
@@ -20,6 +21,7 @@ func (e *Enforcer) Survey(_ context.Context, set specs.Set) (specs.Set, error) {
 	if set.Leases, err = leases(list); err != nil {
 		return set, err
 	}
+	e.listed = list
 	e.surveyed = make(map[string]bool, len(set.Leases))
 	for _, l := range set.Leases {
 		e.surveyed[l.ID] = true
@@ -42,13 +44,18 @@ func leases(list []entry) ([]specs.Lease, error) {
 	return out, nil
 }
 
-// Read implements [reconciler.Enforcer]: all sessions, dead ones too. One that
-// runs and was not there when Survey looked has begun since: nothing desires it
-// yet, and it must not be ended for that.
+// Read implements [reconciler.Enforcer]: all sessions, dead ones too, as Survey
+// has just found them if it was called since the last Read. One that runs and was
+// not there when Survey looked has begun since: nothing desires it yet, and it
+// must not be ended for that.
 func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
-	list, err := e.kernel.list()
-	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
+	list := e.listed
+	e.listed = nil
+	if list == nil {
+		var err error
+		if list, err = e.kernel.list(); err != nil {
+			return nil, fmt.Errorf("session: %w", err)
+		}
 	}
 	var out []reconciler.Resource
 	for _, s := range list {

@@ -165,6 +165,9 @@ func TestBegunSinceTheSurvey(t *testing.T) {
 	must(t, err)
 	begin("00000002", true)
 	begin("00000003", false) // left by one that died
+	if got := read(); got != " 00000001" {
+		t.Errorf("read %s, which Survey did not find", got)
+	}
 	if got := read(); got != " 00000001 00000003" {
 		t.Errorf("read %s", got)
 	}
