@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/aicodesit/cordon/internal/rawsys"
+	"github.com/aicodesit/cordon/internal/netask"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -236,8 +236,13 @@ func furnish(ns, host *os.File, s Slot) error {
 
 // noForwarding turns off what a namespace inherits from a host that forwards.
 func noForwarding() error {
-	snmp, err := rawsys.ReadFile(unix.AT_FDCWD, "/proc/thread-self/net/snmp", nil)
-	if err != nil || !forwards(string(snmp)) {
+	s, err := netask.New(unix.NETLINK_ROUTE, make([]byte, netask.Room))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	on, err := forwards(s)
+	if err != nil || !on {
 		return err
 	}
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0o644)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/netask"
 )
 
 // What comes in by a host end reaches the firewall only if nothing takes it
@@ -54,7 +56,7 @@ func oddAttr(kind uint16, value []byte) string {
 		}
 	case unix.IFLA_XDP:
 		attached := false
-		_ = each(value, func(kind uint16, v []byte) error {
+		_ = netask.Attributes(value, func(kind uint16, v []byte) error {
 			attached = attached || kind == nl.IFLA_XDP_ATTACHED && len(v) == 1 && v[0] != 0
 			return nil
 		})

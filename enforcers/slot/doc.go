@@ -21,13 +21,13 @@
 // are links on top that were moved into other namespaces, and programs of BPF
 // attached by tcx.
 //
-// Inside, what /proc/net shows is compared: links (a tunnel's name is believed
-// only of a tunnel that is down), addresses, the routes of all tables, whether a
-// rule of routing was ever made, neighbours set by hand, forwarding, and tables
-// of the legacy iptables. Not seen are rules of nf_tables, qdiscs and most
-// sysctls. Neither is a way out: a session has no capability over its
-// namespace, so none of it is of its making, and whatever it sends comes out at
-// the host end, where the host's rules decide.
+// Inside is compared: links (a tunnel's name is believed only of a tunnel that
+// is down), whether IPv6 is on, addresses, the routes of all tables, rules of
+// routing, forwarding, neighbours set by hand, and tables of the legacy
+// iptables. Not seen are rules of nf_tables, qdiscs and most sysctls. Neither is
+// a way out: a session has no capability over its namespace, so none of it is of
+// its making, and whatever it sends comes out at the host end, where the host's
+// rules decide.
 //
 // # Mark
 //
@@ -39,9 +39,9 @@
 //
 // # Cost
 //
-// Reading takes one dump of links, of addresses and of qdiscs for all slots, and a
-// few files of /proc for each; making a slot takes no dump of the host, so
-// the thousandth costs what the first did.
+// Reading takes one dump of links, of addresses and of qdiscs for all slots, and
+// for each a socket that is asked four times and two files of /proc; making a
+// slot takes no dump of the host, so the thousandth costs what the first did.
 //
 // Needs CAP_NET_ADMIN and CAP_SYS_ADMIN on the host.
 package slot

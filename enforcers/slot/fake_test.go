@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/specs"
 )
 
-// fake is a host in memory, which shows namespaces as /proc does.
+// fake is a host in memory.
 type fake struct {
 	ends   map[string]*link
 	spaces map[string]*space // by pin
@@ -24,9 +25,11 @@ type fake struct {
 
 // space is a namespace; nil stands for a pin that holds none.
 type space struct {
-	links  []string
+	links  []string // eth0 is the first, with the index 2
 	addrs  []netip.Prefix
 	routes []route
+	rules  []rule // besides the first ones
+	lo     bool   // is without its route
 	ipv6   bool
 }
 
@@ -68,35 +71,32 @@ func (s *space) dump() inside {
 	if s == nil {
 		return inside{state: dead}
 	}
-	dev := "Inter-|   Receive\n face |bytes\n"
-	for _, l := range append([]string{"lo"}, s.links...) {
-		dev += fmt.Sprintf("%6s:       0       0\n", l)
+	in := inside{state: live, links: []innerLink{{index: 1, name: "lo", up: true}}, rules: append(firstRules(), s.rules...)}
+	for i, name := range s.links {
+		l := innerLink{index: i + 2, name: name, kind: "veth", up: true, ipv6: s.ipv6}
+		if name == "tunl0" {
+			l.kind, l.up = "ipip", false
+		}
+		in.links = append(in.links, l)
 	}
-	routes := "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
-	for _, r := range s.routes {
-		routes += fmt.Sprintf("%s\t%s\t%s\t0001\t0\t0\t0\t%s\t0\t0\t0\n", r.dev, hexOf(r.dst.Addr().As4()), hexOf(r.via.As4()), hexOf(maskOf(r.dst.Bits())))
+	local := func(kind uint8, index int, to netip.Prefix) {
+		in.routes = append(in.routes, route{table: unix.RT_TABLE_LOCAL, kind: kind, dst: to, index: index})
 	}
-	trie := "Main:\n     |-- 127.0.0.1\n        /32 host LOCAL\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n"
+	if !s.lo {
+		local(unix.RTN_LOCAL, 1, loopback())
+	}
+	local(unix.RTN_LOCAL, 1, netip.MustParsePrefix("127.0.0.1/32"))
+	local(unix.RTN_BROADCAST, 1, netip.MustParsePrefix("127.255.255.255/32"))
 	for _, a := range s.addrs {
-		trie += fmt.Sprintf("     |-- %s\n        /32 host LOCAL\n", a.Addr())
+		local(unix.RTN_LOCAL, 2, netip.PrefixFrom(a.Addr(), 32))
 	}
-	inet6 := ""
-	if s.ipv6 {
-		inet6 = "fe80000000000000 02 40 20 80 eth0\n"
-	}
-	return inside{state: live, links: []link{{name: "tunl0", kind: "ipip"}}, files: map[string]string{
-		"dev": dev, "route": routes, "fib_trie": trie, "if_inet6": inet6,
-	}}
+	in.routes = append(in.routes, s.routes...)
+	return in
 }
 
-func hexOf(b [4]byte) string { return fmt.Sprintf("%08X", binary.NativeEndian.Uint32(b[:])) }
-
-func maskOf(bits int) (m [4]byte) {
-	binary.BigEndian.PutUint32(m[:], ^uint32(0)<<(32-bits))
-	if bits == 0 {
-		m = [4]byte{}
-	}
-	return m
+// on is a route of the main table over eth0.
+func on(dst netip.Prefix, via netip.Addr) route {
+	return route{table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, dst: dst, index: 2, via: via}
 }
 
 func (f *fake) build(_ context.Context, s Slot) error {
@@ -109,10 +109,9 @@ func (f *fake) build(_ context.Context, s Slot) error {
 		values[c.name] = c.value
 	}
 	f.ends[s.host()] = &link{name: s.host(), alias: s.mark(), kind: "veth", up: true, addrs: []netip.Prefix{s.Host}, sysctls: values}
-	none := netip.IPv4Unspecified()
-	in := &space{links: []string{inner}, addrs: []netip.Prefix{s.Session}, routes: []route{{inner, s.Session.Masked(), none}}}
+	in := &space{links: []string{inner}, addrs: []netip.Prefix{s.Session}, routes: []route{on(s.Session.Masked(), netip.Addr{})}}
 	if s.Egress == specs.EgressInternet {
-		in.routes = append(in.routes, route{inner, netip.PrefixFrom(none, 0), s.Host.Addr()})
+		in.routes = append(in.routes, on(netip.PrefixFrom(netip.IPv4Unspecified(), 0), s.Host.Addr()))
 	}
 	f.spaces[specs.SlotName(s.Network, s.Number)] = in
 	return nil
@@ -146,42 +145,66 @@ func TestKeyOf(t *testing.T) {
 func TestInside(t *testing.T) {
 	host := netip.MustParsePrefix("10.0.0.1/30")
 	session := netip.MustParsePrefix("10.0.0.2/30")
-	none := netip.IPv4Unspecified()
-	on := route{inner, session.Masked(), none}
-	all := netip.PrefixFrom(none, 0)
+	link, all := on(session.Masked(), netip.Addr{}), netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	own := []string{inner}
+	addrs := []netip.Prefix{session}
+	changed := func(r route, change func(*route)) route { change(&r); return r }
 	for name, c := range map[string]struct {
 		in   *space
 		want Slot
 	}{
-		"as made": {&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on}}, Slot{Session: session, Egress: "none"}},
+		"as made": {&space{links: own, addrs: addrs, routes: []route{link}}, Slot{Session: session, Egress: "none"}},
+		"with a tunnel of the kernel's": {
+			&space{links: []string{inner, "tunl0"}, addrs: addrs, routes: []route{link}}, Slot{Session: session, Egress: "none"},
+		},
 		"a default route through the host end": {
-			&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on, {inner, all, host.Addr()}}},
-			Slot{Session: session, Egress: "internet"},
+			&space{links: own, addrs: addrs, routes: []route{link, on(all, host.Addr())}}, Slot{Session: session, Egress: "internet"},
 		},
 		"a default route elsewhere": {
-			&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on, {inner, all, netip.MustParseAddr("10.0.0.3")}}},
+			&space{links: own, addrs: addrs, routes: []route{link, on(all, netip.MustParseAddr("10.0.0.3"))}},
 			Slot{Session: session, Egress: "none", Drift: []string{"route 0.0.0.0/0 via 10.0.0.3 dev eth0 inside"}},
 		},
+		"a default route by several hops": {
+			&space{links: own, addrs: addrs, routes: []route{link, {table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, dst: all, odd: true}}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route 0.0.0.0/0 inside"}},
+		},
+		"a way through another protocol": {
+			&space{links: own, addrs: addrs, routes: []route{link, changed(link, func(r *route) { r.odd = true })}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route 10.0.0.0/30 dev eth0 inside"}},
+		},
+		"a black hole": {
+			&space{links: own, addrs: addrs, routes: []route{link, {table: unix.RT_TABLE_MAIN, kind: unix.RTN_BLACKHOLE, dst: all}}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route blackhole 0.0.0.0/0 inside"}},
+		},
+		"another table": {
+			&space{links: own, addrs: addrs, routes: []route{link, changed(link, func(r *route) { r.table = 700 })}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route 10.0.0.0/30 dev eth0 in table 700 inside"}},
+		},
+		"a rule": {
+			&space{links: own, addrs: addrs, routes: []route{link}, rules: []rule{{32768, unix.RT_TABLE_MAIN, false}}},
+			Slot{Session: session, Egress: "none", Drift: []string{"rules of routing were changed inside"}},
+		},
+		"lo": {
+			&space{links: own, addrs: addrs, routes: []route{link}, lo: true}, Slot{Session: session, Egress: "none", Drift: []string{"lo was changed inside"}},
+		},
 		"another address": {
-			&space{links: []string{inner}, addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.9/32"), session}, routes: []route{on}},
+			&space{links: own, addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.9/32"), session}, routes: []route{link}},
 			Slot{Session: session, Egress: "none", Drift: []string{"eth0 has 10.0.0.9"}},
 		},
 		"a link more": {
-			&space{links: []string{inner, "tunl0", "wg0"}, addrs: []netip.Prefix{session}, routes: []route{on}},
+			&space{links: []string{inner, "tunl0", "wg0"}, addrs: addrs, routes: []route{link}},
 			Slot{Session: session, Egress: "none", Drift: []string{"link wg0 inside"}},
 		},
 		"IPv6": {
-			&space{links: []string{inner}, addrs: []netip.Prefix{session}, routes: []route{on}, ipv6: true},
-			Slot{Session: session, Egress: "none", Drift: []string{"IPv6 addresses inside"}},
+			&space{links: own, addrs: addrs, routes: []route{link}, ipv6: true},
+			Slot{Session: session, Egress: "none", Drift: []string{"IPv6 is on inside, on eth0"}},
 		},
 		"no link":      {&space{}, Slot{Egress: "none", Drift: []string{"there is no eth0 inside"}}},
 		"no namespace": {nil, Slot{Egress: "none", Drift: []string{"no namespace is pinned"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Slot{Host: host, Egress: "none"}
-			if err := got.addInside(c.in.dump()); err != nil {
-				t.Fatal(err)
-			}
+			got.addInside(c.in.dump())
 			if got.Session != c.want.Session || got.Egress != c.want.Egress || !slices.Equal(got.Drift, c.want.Drift) {
 				t.Errorf("got %v %s %q, want %v %s %q", got.Session, got.Egress, got.Drift, c.want.Session, c.want.Egress, c.want.Drift)
 			}
@@ -189,11 +212,72 @@ func TestInside(t *testing.T) {
 	}
 }
 
-func TestInsideUnexpected(t *testing.T) {
-	in := (&space{links: []string{inner}}).dump()
-	in.files["route"] += "eth0 zz\n"
-	if err := new(Slot).addInside(in); err == nil || !strings.Contains(err.Error(), "unexpected") {
-		t.Errorf("a line that is no route: %v", err)
+// A message that can't be read whole is an error: without it a slot would look
+// as if it were whole.
+func TestParseInside(t *testing.T) {
+	attr := func(kind int, value ...byte) []byte { return nl.NewRtAttr(kind, value).Serialize() }
+	word := func(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+	routeOf := func(bits byte, attrs ...[]byte) []byte {
+		head := []byte{unix.AF_INET, bits, 0, 0, unix.RT_TABLE_COMPAT, 0, 0, unix.RTN_UNICAST, 0, 0, 0, 0}
+		return append(head, slices.Concat(attrs...)...)
+	}
+	ten := netip.MustParsePrefix("10.0.0.0/8")
+	all := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	for name, c := range map[string]struct {
+		message []byte
+		want    route
+		fails   bool
+	}{
+		"on a link": {
+			routeOf(8, attr(unix.RTA_TABLE, word(700)...), attr(unix.RTA_DST, 10, 0, 0, 0), attr(unix.RTA_OIF, word(2)...)),
+			route{table: 700, kind: unix.RTN_UNICAST, dst: ten, index: 2},
+			false,
+		},
+		"default": {
+			routeOf(0, attr(unix.RTA_GATEWAY, 10, 0, 0, 1)),
+			route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, via: netip.MustParseAddr("10.0.0.1")},
+			false,
+		},
+		"a next hop of IPv6":    {routeOf(0, attr(unix.RTA_VIA, 10, 0)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
+		"a next hop by number":  {routeOf(0, attr(nextHopID, word(1)...)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
+		"several next hops":     {routeOf(0, attr(unix.RTA_MULTIPATH)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
+		"a prefix too long":     {routeOf(33), route{}, true},
+		"an address too short":  {routeOf(8, attr(unix.RTA_DST, 10)), route{}, true},
+		"a table of two bytes":  {routeOf(8, attr(unix.RTA_TABLE, 1, 0)), route{}, true},
+		"an attribute cut off":  {routeOf(0, attr(unix.RTA_GATEWAY, 10, 0, 0, 1)[:6]), route{}, true},
+		"cut off at its header": {routeOf(0)[:11], route{}, true},
+	} {
+		got, err := parseRoute(c.message)
+		if (err != nil) != c.fails || !c.fails && got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+	ruleOf := func(action byte, flags uint32, attrs ...[]byte) []byte {
+		return append(append([]byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, 0, 0, action}, word(flags)...), slices.Concat(attrs...)...)
+	}
+	last := attr(unix.FRA_PRIORITY, word(32766)...)
+	for name, c := range map[string]struct {
+		message []byte
+		first   bool
+	}{
+		"as made":      {ruleOf(1, 0, last, attr(unix.FRA_TABLE, word(254)...), attr(unix.FRA_SUPPRESS_PREFIXLEN, word(^uint32(0))...), attr(unix.FRA_PROTOCOL, 2)), true},
+		"inverted":     {ruleOf(1, 2, last), false},
+		"refuses":      {ruleOf(7, 0, last), false},
+		"of a mark":    {ruleOf(1, 0, last, attr(unix.FRA_FWMARK, word(1)...)), false},
+		"of a link":    {ruleOf(1, 0, last, attr(unix.FRA_IIFNAME, 'x', 0)), false},
+		"of a user":    {ruleOf(1, 0, last, attr(unix.FRA_UID_RANGE, 0, 0, 0, 0, 0, 0, 0, 0)), false},
+		"but no route": {ruleOf(1, 0, last, attr(unix.FRA_SUPPRESS_PREFIXLEN, word(0)...)), false},
+	} {
+		got, err := parseRule(c.message)
+		if err != nil || (got == firstRules()[1]) != c.first {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if _, err := parseRule(make([]byte, 11)); err == nil {
+		t.Error("a rule of eleven bytes")
+	}
+	if _, err := parseInnerLink(make([]byte, 15)); err == nil {
+		t.Error("a link of fifteen bytes")
 	}
 }
 

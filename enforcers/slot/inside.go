@@ -1,13 +1,10 @@
 package slot
 
 import (
-	"encoding/binary"
-	"encoding/hex"
-	"fmt"
-	"math/bits"
 	"net/netip"
 	"slices"
-	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/specs"
 )
@@ -24,12 +21,15 @@ const (
 	live
 )
 
-// inside is what a namespace shows of itself, by the file's name below
-// /proc/net: "dev", "route", "fib_trie", "if_inet6", "arp", "snmp", "ip_tables_names".
+// inside is what a namespace shows of itself.
 type inside struct {
-	state state
-	files map[string]string
-	links []link // asked for only if there are any of the names of [fallbacks]
+	state     state
+	links     []innerLink
+	routes    []route // of IPv4, in all tables
+	rules     []rule  // of routing
+	forwards  bool
+	neighbour string // /proc/net/arp
+	tables    string // /proc/net/ip_tables_names
 }
 
 // fallbacks are the links that the kernel puts into every new namespace, by
@@ -43,56 +43,39 @@ func fallbacks() map[string]string {
 
 // fallback tells whether a link is one that the kernel put there.
 func fallback(name, kind string, up bool) bool {
+	if name == "lo" {
+		return true
+	}
 	want, known := fallbacks()[name]
-	return name == "lo" || known && kind == want && !up
+	return known && kind == want && !up
 }
 
 // addInside takes over what the namespace shows.
-func (s *Slot) addInside(in inside) error {
+func (s *Slot) addInside(in inside) {
 	if in.state != live {
 		s.drift("no namespace is pinned")
-		return nil
+		return
 	}
-	if !s.addLinks(in) {
-		return nil
+	if !s.addLinks(in.links) {
+		return
 	}
-	routes, err := parseRoutes(in.files["route"])
-	if err != nil {
-		return err
-	}
-	s.addAddresses(in.files["fib_trie"], routes)
-	s.addRoutes(routes)
-	s.checkTables(in.files["fib_trie"], routes)
+	s.addAddresses(in)
+	s.addRoutes(in)
 	s.checkRest(in)
-	// Where IPv6 is on, a link that is up has an address. The setting itself is
-	// not read: the kernel keeps /proc/sys of all namespaces in one list, which
-	// each look-up walks.
-	if v := strings.TrimSpace(in.files["if_inet6"]); v != "" {
-		s.drift("IPv6 addresses inside")
-	}
-	return nil
-}
-
-// namesOf reads /proc/net/dev, see proc(5).
-func namesOf(dev string) (names []string) {
-	for _, line := range strings.Split(dev, "\n") {
-		if name, _, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // addLinks takes over what links there are, and tells whether eth0 is there.
-func (s *Slot) addLinks(in inside) bool {
+func (s *Slot) addLinks(links []innerLink) bool {
 	found := false
-	for _, name := range namesOf(in.files["dev"]) {
+	for _, l := range links {
 		switch {
-		case name == "lo" || slices.ContainsFunc(in.links, func(l link) bool { return l.name == name && fallback(name, l.kind, l.up) }):
-		case name == inner:
+		case l.name == inner:
 			found = true
-		default:
-			s.drift("link %s inside", name)
+		case !fallback(l.name, l.kind, l.up):
+			s.drift("link %s inside", l.name)
+		}
+		if l.ipv6 {
+			s.drift("IPv6 is on inside, on %s", l.name)
 		}
 	}
 	if !found {
@@ -101,82 +84,22 @@ func (s *Slot) addLinks(in inside) bool {
 	return found
 }
 
-// route is a line of /proc/net/route.
-type route struct {
-	dev string
-	dst netip.Prefix
-	via netip.Addr // zero address: on the link
-}
-
-func (r route) String() string {
-	if r.via.IsUnspecified() {
-		return fmt.Sprintf("%s dev %s", r.dst, r.dev)
-	}
-	return fmt.Sprintf("%s via %s dev %s", r.dst, r.via, r.dev)
-}
-
-// parseRoutes reads /proc/net/route, whose addresses are hexadecimal in the
-// machine's byte order.
-func parseRoutes(text string) ([]route, error) {
-	var out []route
-	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		if i == 0 || strings.TrimSpace(line) == "" {
-			continue
-		}
-		f := strings.Fields(line)
-		if len(f) < 8 {
-			return nil, fmt.Errorf("route %q: %w", line, errText)
-		}
-		dst, err1 := hexAddr(f[1])
-		via, err2 := hexAddr(f[2])
-		mask, err3 := hexAddr(f[7])
-		if err1 != nil || err2 != nil || err3 != nil {
-			return nil, fmt.Errorf("route %q: %w", line, errText)
-		}
-		m := mask.As4()
-		out = append(out, route{f[0], netip.PrefixFrom(dst, bits.OnesCount32(binary.BigEndian.Uint32(m[:]))), via})
-	}
-	return out, nil
-}
-
-func hexAddr(s string) (netip.Addr, error) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != 4 {
-		return netip.Addr{}, errText
-	}
-	var a [4]byte
-	binary.NativeEndian.PutUint32(a[:], binary.BigEndian.Uint32(b))
-	return netip.AddrFrom4(a), nil
-}
-
-// addAddresses reads /proc/net/fib_trie: the addresses of a namespace are the
-// host routes of its local table.
-func (s *Slot) addAddresses(trie string, routes []route) {
+// addAddresses takes over the addresses of a namespace: they are the host routes
+// of its local table.
+func (s *Slot) addAddresses(in inside) {
 	var addrs []netip.Addr
-	var leaf netip.Addr
-	for _, line := range strings.Split(trie, "\n") {
-		text := strings.TrimSpace(line)
-		if id, ok := strings.CutPrefix(line, "Id "); ok {
-			s.drift("routing table %s inside", strings.TrimSuffix(id, ":"))
-		}
-		if a, ok := strings.CutPrefix(text, "|-- "); ok {
-			leaf, _ = netip.ParseAddr(a)
-			continue
-		}
-		if strings.HasPrefix(text, "/32 host LOCAL") && !leaf.IsLoopback() && !slices.Contains(addrs, leaf) {
-			addrs = append(addrs, leaf)
+	for _, r := range in.routes {
+		if a := r.dst.Addr(); r.local() && r.dst.IsSingleIP() && !a.IsLoopback() && !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
 		}
 	}
 	if len(addrs) == 0 {
 		return
 	}
-	own := 0
-	if i := slices.Index(addrs, s.Host.Addr().Next()); i >= 0 {
-		own = i
-	}
+	own := max(0, slices.Index(addrs, s.Host.Addr().Next()))
 	for i, a := range addrs {
 		if i == own {
-			s.Session = netip.PrefixFrom(a, prefixBits(a, routes))
+			s.Session = netip.PrefixFrom(a, prefixBits(a, in))
 			continue
 		}
 		s.drift("%s has %s", inner, a)
@@ -184,23 +107,36 @@ func (s *Slot) addAddresses(trie string, routes []route) {
 }
 
 // prefixBits is the length of the prefix that a is on the link with.
-func prefixBits(a netip.Addr, routes []route) int {
-	for _, r := range routes {
-		if r.dev == inner && r.via.IsUnspecified() && r.dst.Bits() > 0 && r.dst.Contains(a) {
+func prefixBits(a netip.Addr, in inside) int {
+	for _, r := range in.routes {
+		if r.onLink(in) && r.dst.Bits() > 0 && r.dst.Contains(a) {
 			return r.dst.Bits()
 		}
 	}
 	return a.BitLen()
 }
 
-func (s *Slot) addRoutes(routes []route) {
-	for _, r := range routes {
+// addRoutes takes over the routes. Of other tables than the main one there are
+// those that come with addresses, and no other.
+func (s *Slot) addRoutes(in inside) {
+	loops := false
+	for _, r := range in.routes {
 		switch {
-		case r.dev == inner && r.via.IsUnspecified() && r.dst == s.Session.Masked():
-		case r.dev == inner && r.via == s.Host.Addr() && r.dst.Bits() == 0 && s.Egress == specs.EgressNone:
+		case r.table == unix.RT_TABLE_MAIN && r.onLink(in) && r.dst == s.Session.Masked():
+		case r.table == unix.RT_TABLE_MAIN && r.through(in, s.Host.Addr()) && r.dst.Bits() == 0 && s.Egress == specs.EgressNone:
 			s.Egress = specs.EgressInternet
+		case r.table == unix.RT_TABLE_MAIN:
+			s.drift("route %s inside", r.show(in))
+		case r.local() && (r.dst.IsSingleIP() || r.dst == loopback()):
+			loops = loops || r.dst == loopback()
+		case r.table == unix.RT_TABLE_LOCAL && r.kind == unix.RTN_BROADCAST && (loopback().Contains(r.dst.Addr()) || s.Session.Masked().Contains(r.dst.Addr())):
 		default:
-			s.drift("route %s inside", r)
+			s.renew("route %s in table %d inside", r.show(in), r.table)
 		}
 	}
+	if !loops {
+		s.renew("lo was changed inside")
+	}
 }
+
+func loopback() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }

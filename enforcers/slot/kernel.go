@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/netask"
 	"github.com/aicodesit/cordon/internal/rawsys"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
@@ -59,7 +59,8 @@ func dump[T any](ctx context.Context, f func() ([]T, error)) ([]T, error) {
 		if err == nil {
 			return out, nil
 		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || i == attempts {
+		changed := errors.Is(err, netlink.ErrDumpInterrupted) || errors.Is(err, netask.ErrChanged)
+		if !changed || i == attempts {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
@@ -175,8 +176,8 @@ func (k linux) insides(ctx context.Context, keys []key) ([]inside, error) {
 // window shows one network namespace after the other. It is one thread's, and
 // leaves that in the last.
 type window struct {
-	net int // /proc/thread-self/net: of the namespace that the thread is in
-	buf []byte
+	net         int // /proc/thread-self/net: of the namespace that the thread is in
+	buf, answer []byte
 }
 
 func newWindow() (*window, error) {
@@ -185,12 +186,12 @@ func newWindow() (*window, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &window{net: fd, buf: make([]byte, 16<<10)}, nil
+	return &window{net: fd, buf: make([]byte, 4<<10), answer: make([]byte, netask.Room)}, nil
 }
 
 func (w *window) close() { _ = unix.Close(w.net) }
 
-// look enters the namespace pinned at path and reads what it shows.
+// look enters the namespace pinned at path and asks what it shows.
 func (w *window) look(path string) (inside, error) {
 	ns, st, err := pinned(path)
 	if err != nil || st != live {
@@ -200,22 +201,28 @@ func (w *window) look(path string) (inside, error) {
 	if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
 		return inside{}, fmt.Errorf("enter %s: %w", path, err)
 	}
-	in := inside{state: live, files: make(map[string]string, 8)}
-	for _, name := range []string{"dev", "route", "fib_trie", "if_inet6", "arp", "snmp", "ip_tables_names"} {
-		b, err := rawsys.ReadFile(w.net, name, w.buf)
-		if (name == "if_inet6" || name == "ip_tables_names") && errors.Is(err, os.ErrNotExist) {
-			continue // no IPv6 in this kernel, or no iptables
-		}
-		if err != nil {
-			return inside{}, fmt.Errorf("%s: %w", path, err)
-		}
-		in.files[name] = string(b)
+	in := inside{state: live}
+	s, err := netask.New(unix.NETLINK_ROUTE, w.answer)
+	if err == nil {
+		err = in.ask(s)
+		s.Close()
 	}
-	if !slices.ContainsFunc(namesOf(in.files["dev"]), func(n string) bool { return fallbacks()[n] != "" }) {
-		return in, nil
+	if err == nil {
+		in.neighbour, err = w.read("arp")
 	}
-	if in.links, err = dump(context.Background(), listLinks); err != nil {
-		return inside{}, fmt.Errorf("%s: list links: %w", path, err)
+	if err == nil {
+		in.tables, err = w.read("ip_tables_names")
+		if errors.Is(err, os.ErrNotExist) { // no iptables in this kernel
+			err = nil
+		}
+	}
+	if err != nil {
+		return inside{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return in, nil
+}
+
+func (w *window) read(name string) (string, error) {
+	b, err := rawsys.ReadFile(w.net, name, w.buf)
+	return string(b), err
 }

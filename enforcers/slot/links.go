@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/internal/netask"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -43,6 +44,7 @@ func find(name string) (*link, error) {
 func listLinks() ([]link, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	req.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))
 	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
 	if err != nil {
 		return nil, err
@@ -65,46 +67,39 @@ func parseLink(m []byte) (link, error) {
 		return link{}, errors.New("a link's message is cut off")
 	}
 	msg := nl.DeserializeIfInfomsg(m)
-	attrs, err := nl.ParseRouteAttr(m[msg.Len():])
-	if err != nil {
-		return link{}, err
-	}
 	l := link{index: int(msg.Index), odd: oddFlags(msg.Flags), up: msg.Flags&unix.IFF_UP != 0, sysctls: map[string]string{}}
 	elsewhere := false
-	for _, a := range attrs {
-		kind := a.Attr.Type &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
-		if odd := oddAttr(kind, a.Value); odd != "" {
+	err := netask.Attributes(m[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) error {
+		if odd := oddAttr(kind, value); odd != "" {
 			l.odd = append(l.odd, odd)
 		}
 		switch kind {
 		case unix.IFLA_LINK:
-			if len(a.Value) == 4 {
-				l.lower = int(nl.NativeEndian().Uint32(a.Value))
+			if len(value) == 4 {
+				l.lower = int(nl.NativeEndian().Uint32(value))
 			}
 		case unix.IFLA_LINK_NETNSID:
 			elsewhere = true
 		case unix.IFLA_IFNAME:
-			l.name = nl.BytesToString(a.Value)
+			l.name = nl.BytesToString(value)
 		case unix.IFLA_IFALIAS:
-			l.alias = nl.BytesToString(a.Value)
+			l.alias = nl.BytesToString(value)
 		case unix.IFLA_LINKINFO:
-			err = each(a.Value, func(kind uint16, value []byte) error {
+			return netask.Attributes(value, func(kind uint16, value []byte) error {
 				if kind == nl.IFLA_INFO_KIND {
 					l.kind = nl.BytesToString(value)
 				}
 				return nil
 			})
 		case unix.IFLA_AF_SPEC:
-			err = each(a.Value, func(family uint16, value []byte) error { return addSysctls(l.sysctls, family, value) })
+			return netask.Attributes(value, func(family uint16, value []byte) error { return addSysctls(l.sysctls, family, value) })
 		}
-		if err != nil {
-			return link{}, err
-		}
-	}
+		return nil
+	})
 	if elsewhere {
 		l.lower = 0
 	}
-	return l, nil
+	return l, err
 }
 
 // Attributes of IFLA_AF_SPEC that hold an array of settings, linux/if_link.h.
@@ -113,20 +108,6 @@ const (
 	inet6Conf = 2 // IFLA_INET6_CONF
 )
 
-// each calls f for the attributes in data.
-func each(data []byte, f func(kind uint16, value []byte) error) error {
-	attrs, err := nl.ParseRouteAttr(data)
-	if err != nil {
-		return err
-	}
-	for _, a := range attrs {
-		if err := f(a.Attr.Type&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), a.Value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func addSysctls(to map[string]string, af uint16, data []byte) error {
 	family, want := "ipv4/", uint16(inetConf)
 	if af == unix.AF_INET6 {
@@ -134,7 +115,7 @@ func addSysctls(to map[string]string, af uint16, data []byte) error {
 	} else if af != unix.AF_INET {
 		return nil
 	}
-	return each(data, func(kind uint16, value []byte) error {
+	return netask.Attributes(data, func(kind uint16, value []byte) error {
 		if kind != want {
 			return nil
 		}
@@ -199,7 +180,7 @@ func parseAddrMsg(m []byte) (p netip.Prefix, link int, err error) {
 		return p, 0, errors.New("an address's message is cut off")
 	}
 	msg := nl.DeserializeIfAddrmsg(m)
-	err = each(m[msg.Len():], func(kind uint16, value []byte) error {
+	err = netask.Attributes(m[msg.Len():], func(kind uint16, value []byte) error {
 		if kind != unix.IFA_LOCAL {
 			return nil
 		}

@@ -2,7 +2,6 @@ package slot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,9 +104,7 @@ func (e *Enforcer) assemble(ctx context.Context, keys []key, host func(key, stri
 			continue
 		}
 		s.addHost(l)
-		if err := s.addInside(insides[i]); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Addr(), err)
-		}
+		s.addInside(insides[i])
 		s.checkSysctls(l)
 		out = append(out, s)
 	}
@@ -171,7 +168,7 @@ type sysctl struct {
 // one) and linux/ipv6.h (DEVCONF_…).
 func hostSysctls(egress string) []sysctl {
 	list := []sysctl{
-		{"ipv6/disable_ipv6", "1", 26},
+		noIPv6(),
 		{"ipv4/rp_filter", "1", 7},   // sources of its own /30 only
 		{"ipv4/arp_ignore", "1", 18}, // answer for its own address only
 		{"ipv4/proxy_arp", "0", 2},
@@ -188,7 +185,7 @@ func hostSysctls(egress string) []sysctl {
 }
 
 // noIPv6 turns IPv6 off.
-func noIPv6() sysctl { return sysctl{name: "ipv6/disable_ipv6", value: "1"} }
+func noIPv6() sysctl { return sysctl{"ipv6/disable_ipv6", "1", 26} }
 
 // key is the slot whose mark the link bears.
 func (l link) key() (key, bool) {
@@ -198,5 +195,3 @@ func (l link) key() (key, bool) {
 	}
 	return keyOf(reconciler.Addr(addr))
 }
-
-var errText = errors.New("unexpected text")
