@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,11 +53,11 @@ func (r *Runner) lockFile(ctx context.Context, name string, how int) (unlock fun
 }
 
 // allocate writes the session's lease, with a slot if its sandbox has a
-// network, and returns the sessions that it found dead.
-func (s *running) allocate(ctx context.Context, p *plan) (dead []entry, err error) {
+// network, and tells whether it found dead ones.
+func (s *running) allocate(ctx context.Context, p *plan) (dead bool, err error) {
 	unlock, err := s.allocation(ctx, unix.LOCK_EX)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer unlock()
 	if err := s.sessions().sweep(); err != nil {
@@ -64,17 +65,13 @@ func (s *running) allocate(ctx context.Context, p *plan) (dead []entry, err erro
 	}
 	list, err := s.sessions().list()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	set := p.set
 	if set.Leases, err = leases(list); err != nil {
-		return nil, err
+		return false, err
 	}
-	for _, e := range list {
-		if !e.held {
-			dead = append(dead, e)
-		}
-	}
+	dead = slices.ContainsFunc(list, func(e entry) bool { return !e.held })
 	sb := p.sandbox
 	s.lease = record{
 		Lease: specs.Lease{
@@ -87,7 +84,7 @@ func (s *running) allocate(ctx context.Context, p *plan) (dead []entry, err erro
 		s.lease.Project = p.project.Name
 	}
 	if err := s.takeSlot(set, sb); err != nil {
-		return nil, err
+		return false, err
 	}
 	s.lease.Transcript = s.transcript(p)
 	return dead, s.writeLease()

@@ -7,10 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,8 +32,8 @@ func (s *running) start(ctx context.Context, p *plan, begin func()) (*bwrap.Proc
 		return nil, err
 	}
 	defer unlock()
-	if len(dead) > 0 {
-		if err := s.clean(ctx, dead); err != nil {
+	if dead {
+		if err := s.cleaner().all(ctx); err != nil {
 			s.log().WarnContext(ctx, "remains of dead sessions are left for the next apply", "err", err)
 		}
 	}
@@ -300,81 +298,6 @@ func (s *running) userns(uid uint32) bool {
 		return s.Userns(uid)
 	}
 	return UserNamespaces(uid)
-}
-
-// clean removes what dead sessions left.
-func (s *running) clean(ctx context.Context, dead []entry) error {
-	unlock, err := s.allocation(ctx, unix.LOCK_EX)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	set, err := s.facts(s.set)
-	if err != nil {
-		return err
-	}
-	var roots, records []reconciler.Addr
-	for _, e := range dead {
-		more, err := s.remains(set, e.record)
-		if err != nil {
-			return err
-		}
-		roots, records = append(roots, more...), append(records, Addr(e.ID))
-	}
-	// The record goes last: should we be killed, the next one finds it and
-	// goes on.
-	if _, err = s.converge(ctx, set, roots...); err == nil {
-		_, err = s.converge(ctx, set, records...)
-	}
-	return err
-}
-
-// remains are the addresses, other than its own, that exist for a session
-// alone, and slots that nobody needs now.
-func (s *running) remains(set specs.Set, r record) ([]reconciler.Addr, error) {
-	out := []reconciler.Addr{reconciler.NewAddr("cgroup", r.ID)}
-	if r.Slot < 0 || r.Network == "" {
-		return out, nil
-	}
-	var taken, desired []int
-	if n := specs.Find(set.Networks, r.Network); n != nil {
-		taken, desired = set.LeasedSlots(*n), set.DesiredSlots(*n)
-	}
-	if !slices.Contains(taken, r.Slot) {
-		out = append(out, memberAddr(r.Network, r.Slot))
-	}
-	pins, err := s.RunDir.Pins()
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range pins {
-		if p.Network == r.Network && !slices.Contains(desired, p.Slot) {
-			out = append(out, reconciler.NewAddr("slot", p.Network, strconv.Itoa(p.Slot)))
-		}
-	}
-	return out, nil
-}
-
-// finishTimeout bounds how long a session's end waits for another cordon.
-const finishTimeout = 10 * time.Second
-
-// finish drops the lease and removes what was made for it.
-func (s *running) finish(ctx context.Context) {
-	if s.lock == nil {
-		return
-	}
-	s.endAgent(context.WithoutCancel(ctx))
-	_ = s.lock.Close()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
-	defer cancel()
-	unlock, err := s.RunDir.Lock(ctx, false, nil)
-	if err == nil {
-		defer unlock()
-		err = s.clean(ctx, []entry{{record: s.lease}})
-	}
-	if err != nil {
-		s.log().WarnContext(ctx, "remains of the session are left for the next apply", "session", s.id, "err", err)
-	}
 }
 
 // lookup finds a program of the host's.
