@@ -329,6 +329,8 @@ type Lease struct {
 	Started time.Time `json:"started"`
 	Command []string  `json:"command,omitempty"`
 	PID     int       `json:"pid,omitempty"` // of the process that holds it
+
+	Operator *uint32 `json:"operator,omitempty"` // the user who had the daemon start it; nil: root did by itself
 }
 
 // Find returns a pointer to the element of list called name, or nil.

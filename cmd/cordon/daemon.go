@@ -80,6 +80,7 @@ type daemonProcess struct {
 	notifier *notify.Notifier
 	watches  daemon.Services
 	seen     *observer
+	broker   *broker.Server
 }
 
 // run keeps the host until ctx ends.
@@ -100,8 +101,8 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	requests := d.requests(ctx)
-	d.control(requests)
+	d.broker = d.requests(ctx)
+	d.control(d.broker)
 	d.loop.Emit(loop.Event{Kind: loop.DaemonStarted, Text: "cordon " + d.Version})
 	defer d.loop.Emit(loop.Event{Kind: loop.DaemonStopped})
 	ctx, end := context.WithCancel(ctx)
@@ -116,7 +117,7 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	all.Go(func() { _ = d.follower.Run(ctx, func() { d.ready(ctx) }) })
 	all.Go(func() { d.reload(ctx) })
 	all.Go(func() { d.notifier.Run(ctx) })
-	all.Go(func() { failed[0] = requests.Serve(ctx, socket); end() })
+	all.Go(func() { failed[0] = d.broker.Serve(ctx, socket); end() })
 	if serve != nil {
 		all.Go(func() { failed[1] = serve(ctx); end() })
 	}
@@ -153,6 +154,7 @@ func (d *daemonProcess) prepare() error {
 		Used: func(set specs.Set) {
 			d.proxies.use(set)
 			d.watches.Use(d.watchers(set))
+			d.broker.Review()
 		},
 	}
 	return nil

@@ -77,6 +77,7 @@ func (s *running) allocate(ctx context.Context, p *plan) (dead bool, err error) 
 		Lease: specs.Lease{
 			ID: s.id, Sandbox: sb.Name, User: p.who.name, Slot: specs.NoSlot, Limits: sb.Limits, Digest: set.SandboxDigest(sb.Name),
 			Started: time.Now().UTC().Truncate(time.Second), Command: p.command, PID: os.Getpid(),
+			Operator: s.Operator,
 		},
 		Seccomp: agent.Filter(sb), Grace: cmp.Or(sb.Grace, defaultGrace),
 	}

@@ -97,7 +97,7 @@ func (l linux) leaveOrder(e entry, order Order) error {
 	if order == (Order{}) {
 		return nil
 	}
-	b, err := json.Marshal(order)
+	b, err := json.Marshal(leftOrder{order, order.Why})
 	if err != nil {
 		return err
 	}

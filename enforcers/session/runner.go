@@ -34,6 +34,8 @@ type Runner struct {
 	// Admit waits until the session may be started, or ctx ends. nil: at once.
 	Admit func(ctx context.Context) error
 
+	Operator *uint32 // for whom the session is started; nil: for root itself
+
 	StateDir string // of kept homes
 	Tokens   Tokens // nil: agents get none
 	// Scrub takes a session's traces out of its transcripts; nil leaves them.
@@ -153,6 +155,7 @@ type running struct {
 	set     specs.Set // that it was last started with
 	relay   *terminal.Relay
 	signals *signals
+	ended   string // why it was ended, for who runs it
 }
 
 // once starts the session and waits for its end.
@@ -189,6 +192,9 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	close(done)
 	<-watched
 	s.relay.Close()
+	if s.ended != "" {
+		s.say("the session was ended: %s", s.ended)
+	}
 	s.killGroup(context.WithoutCancel(ctx))
 	return code, err
 }

@@ -24,8 +24,15 @@ const stopFile = "stop"
 type Order struct {
 	Signal string         `json:"signal,omitempty"` // name, with or without SIG
 	Grace  *time.Duration `json:"grace,omitempty"`  // until all of it is killed
+	Why    string         `json:"-"`                // what who runs the session is told; not for others to say
 
 	restart bool // then it is to be started again
+}
+
+// leftOrder is an Order as it stands in the stopFile.
+type leftOrder struct {
+	Order
+	Why string `json:"why,omitempty"`
 }
 
 // stoppedError is a session that was ended before it began.
@@ -110,10 +117,11 @@ func (s *running) stopWith(sig unix.Signal) (send unix.Signal, grace time.Durati
 		send = n
 	}
 	b, err := os.ReadFile(filepath.Join(s.RunDir.Session(s.id), stopFile))
-	var order Order
+	var order leftOrder
 	if err != nil || json.Unmarshal(b, &order) != nil {
 		return send, grace
 	}
+	s.ended = order.Why
 	if n := signalNumber(order.Signal); n != 0 {
 		send = n
 	}

@@ -29,7 +29,8 @@ const (
 	SessionStarted  Kind = "session.start"
 	SessionEnded    Kind = "session.end"
 	SessionRefused  Kind = "session.refused"
-	SessionFailed   Kind = "session.failed" // it could not be started
+	SessionFailed   Kind = "session.failed"  // it could not be started
+	SessionRevoked  Kind = "session.revoked" // it is ended, for the files don't let its user have it any more
 )
 
 // Kinds are all there are.
@@ -37,7 +38,7 @@ func Kinds() []Kind {
 	return []Kind{
 		DaemonStarted, DaemonStopped, RevisionTaken, RevisionRefused, SourceFailed, SourceBack, DriftSeen,
 		ChangeMade, ChangeFailed, PartRecovered, PartConverged, FightBegan, FightEnded, PauseBegan, PauseEnded,
-		SessionStarted, SessionEnded, SessionRefused, SessionFailed,
+		SessionStarted, SessionEnded, SessionRefused, SessionFailed, SessionRevoked,
 	}
 }
 

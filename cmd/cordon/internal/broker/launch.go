@@ -20,7 +20,8 @@ import (
 
 // Job is what a runner is started for.
 type Job struct {
-	By       string          `json:"by"` // of events
+	By       string          `json:"by"`                 // of events
+	Operator *uint32         `json:"operator,omitempty"` // who asks, unless that is root
 	Project  string          `json:"project,omitempty"`
 	Sandbox  string          `json:"sandbox"`
 	Set      specs.Set       `json:"set"` // without facts
@@ -66,9 +67,12 @@ func (v *visit) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = control.Close() })
 	defer stop()
 	_ = control.SetWriteDeadline(time.Now().Add(jobTimeout))
-	err = writeFrame(control, Job{By: "user:" + v.who.name, Project: q.Project, Sandbox: q.Sandbox, Set: v.set, Settings: settings})
-	if err == nil {
-		v.attend(ctx, control)
+	job := Job{By: "user:" + v.who.name, Project: q.Project, Sandbox: q.Sandbox, Set: v.set, Settings: settings}
+	if !v.root {
+		job.Operator = &v.peer.uid
+	}
+	if err = writeFrame(control, job); err == nil {
+		v.attend(ctx, control, q)
 	}
 	_ = control.Close()
 	if ctx.Err() != nil {
@@ -122,7 +126,7 @@ func runnerEnviron(environ []string) []string {
 
 // attend gives a runner its turn, and returns when its end of the connection
 // is closed.
-func (v *visit) attend(ctx context.Context, control *net.UnixConn) {
+func (v *visit) attend(ctx context.Context, control *net.UnixConn, q runRequest) {
 	done := func() {}
 	defer func() { done() }()
 	var b [1]byte
@@ -145,6 +149,10 @@ func (v *visit) attend(ctx context.Context, control *net.UnixConn) {
 		case runnerStarted:
 			done()
 			v.leave()
+			set, _ := v.Set() // it may be another by now
+			if why, err := v.who.mayNot(set, q.Project, q.Sandbox); !v.root && (why != "" || err != nil) {
+				v.Review()
+			}
 		}
 	}
 }

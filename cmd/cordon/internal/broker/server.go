@@ -72,6 +72,7 @@ type Server struct {
 	entrance turnstile
 	hush     hush
 	turns    turns
+	review   chan struct{}
 }
 
 // New returns a Server that answers the kinds of this package.
@@ -82,7 +83,7 @@ func New(o Options) *Server {
 	if o.Program == nil {
 		o.Program = func() string { return "/proc/self/exe" }
 	}
-	s := &Server{Options: o, accounts: system{}, routes: map[string]route{}, turns: newTurns(max(4, 2*runtime.NumCPU()))}
+	s := &Server{Options: o, accounts: system{}, routes: map[string]route{}, turns: newTurns(max(4, 2*runtime.NumCPU())), review: make(chan struct{}, 1)}
 	s.Handle(KindPS, Operators, s.ps)
 	s.Handle(KindStop, Operators, s.stop)
 	s.Handle(kindSet, Root, s.set)
@@ -111,6 +112,7 @@ const acceptPause = 50 * time.Millisecond
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
+	all.Go(func() { s.reviews(ctx) })
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	for {

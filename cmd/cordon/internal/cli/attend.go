@@ -44,7 +44,7 @@ func (a *App) attended(ctx context.Context) error {
 	r := a.runner(job.Set)
 	r.Stdin, r.Stdout, r.Stderr = client.Files[0], client.Files[1], client.Files[2]
 	r.Environ, r.Caller, r.Messages, r.Admit = client.Environ, client, client, client.Admit
-	r.Reload = a.askSet
+	r.Reload, r.Operator = a.askSet, job.Operator
 	events := a.Recorder()
 	defer events.Close(ctx)
 	events.by = func() string { return job.By }

@@ -100,7 +100,7 @@ func Kind(k loop.Kind) Grade {
 		return Good
 	case loop.DriftSeen, loop.PauseBegan:
 		return Notable
-	case loop.ChangeFailed, loop.RevisionRefused, loop.SourceFailed, loop.FightBegan, loop.SessionRefused, loop.SessionFailed:
+	case loop.ChangeFailed, loop.RevisionRefused, loop.SourceFailed, loop.FightBegan, loop.SessionRefused, loop.SessionFailed, loop.SessionRevoked:
 		return Bad
 	}
 	return Plain
