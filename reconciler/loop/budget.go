@@ -12,9 +12,9 @@ import (
 const weighTimeout = 5 * time.Second
 
 // Weigh plans t, changing nothing, and returns an error when it would remove
-// more than the budget. What t removes afterwards was allowed then. Parts that
-// can't be read are not waited for: once they can, what exceeds the budget
-// there is held back.
+// more than the budget. Until its group has converged t may remove what was weighed,
+// and nothing else beyond the budget. Parts that can't be read are not waited for:
+// once they can, what exceeds the budget there is held back.
 func (l *Loop) Weigh(ctx context.Context, t *Target) error {
 	ctx, cancel := context.WithTimeout(ctx, weighTimeout)
 	defer cancel()
@@ -33,7 +33,12 @@ func (l *Loop) Weigh(ctx context.Context, t *Target) error {
 	for i, p := range plans {
 		if p != nil {
 			sum.Live, sum.Changes = append(sum.Live, p.Live...), append(sum.Changes, p.Changes...)
-			t.Groups[i].granted = len(p.Failures) == 0
+			t.Groups[i].granted = map[reconciler.Addr]bool{}
+			for _, c := range p.Changes {
+				if c.Action() == reconciler.Delete {
+					t.Groups[i].granted[c.Addr()] = true
+				}
+			}
 		}
 	}
 	l.mu.Lock()

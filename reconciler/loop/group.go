@@ -182,6 +182,9 @@ func (g *group) take() {
 		return
 	}
 	g.target.close()
+	if n.same && n.granted == nil {
+		n.granted = g.target.granted
+	}
 	g.target = n.Group
 	before := g.parts
 	g.parts = nil

@@ -26,7 +26,7 @@ func (g *group) judge(p *reconciler.Plan, sure bool) (due bool) {
 		case t.why != "":
 		case paused != nil:
 			t.why = "paused: " + paused.Reason
-		case over != "" && c.Action() == reconciler.Delete && !c.IsEphemeral():
+		case over != "" && c.Action() == reconciler.Delete && !c.IsEphemeral() && !g.target.granted[c.Addr()]:
 			t.why = over
 		}
 		due = due || t.why == ""
@@ -136,13 +136,18 @@ func hold(t *track, settled, now time.Time) (why string, until time.Time) {
 	return "", time.Time{}
 }
 
-// overBudget is why deletions are held back; "": they are not.
+// overBudget is why deletions that were not granted are held back; "": they are
+// not.
 func (g *group) overBudget(p *reconciler.Plan) string {
 	g.loop.mu.Lock()
 	allowed := g.loop.settings.AllowDeletes
 	g.loop.mu.Unlock()
+	// What was granted is neither held back nor counted: it makes no room for more.
+	others := reconciler.Plan{Live: p.Live, Changes: slices.DeleteFunc(slices.Clone(p.Changes), func(c reconciler.Change) bool {
+		return c.Action() == reconciler.Delete && g.target.granted[c.Addr()]
+	})}
 	why := ""
-	if err := p.CheckBudget(); err != nil && !allowed && !g.target.granted {
+	if err := others.CheckBudget(); err != nil && !allowed {
 		why = err.Error()
 	}
 	if why != "" && why != g.held {

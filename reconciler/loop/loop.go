@@ -34,7 +34,7 @@ type Group struct {
 	// Close is called once, when the group is no longer used; nil: nothing.
 	Close func()
 
-	granted bool // deletions were weighed with the revision as a whole
+	granted map[reconciler.Addr]bool // whose deletion was weighed with the revision as a whole
 }
 
 // Settings are what may be changed at any time.

@@ -431,6 +431,45 @@ func TestWeighedIsGranted(t *testing.T) {
 	})
 }
 
+// What was weighed may be removed until the group has converged, whoever hands
+// the same over again meanwhile; what comes to be there in the meantime may not.
+func TestGrantIsForWhatWasWeighed(t *testing.T) {
+	_, live := many(20)
+	x := newSystem()
+	x.live = live
+	x.fail["x.3"] = errors.New("it is busy")
+	inBubble(t, Memory{}, func(r *rig) {
+		target := func() Target {
+			return Target{Revision: Revision{ID: "r", Digest: "d"}, Groups: []Group{r.group("x", named("x", x))}}
+		}
+		weighed := target()
+		r.Configure(Settings{AllowDeletes: true})
+		if err := r.Weigh(context.Background(), &weighed); err != nil {
+			t.Fatal(err)
+		}
+		r.Configure(Settings{})
+		r.Use(weighed)
+		synctest.Wait()
+		if len(x.live) != 1 {
+			t.Errorf("%d are left", len(x.live))
+		}
+		for i := range 20 {
+			x.damage(reconciler.Addr(fmt.Sprintf("x.more%d", i)), "1")
+		}
+		r.Wake()
+		r.after(time.Second)
+		if x.is("x.more1") != "1" {
+			t.Error("what was never weighed is removed")
+		}
+		r.Use(target())
+		delete(x.fail, "x.3")
+		r.after(2 * lastRetry)
+		if x.is("x.3") != "" || x.is("x.more1") != "1" {
+			t.Errorf("x.3 is %q, x.more1 %q", x.is("x.3"), x.is("x.more1"))
+		}
+	})
+}
+
 // The end of the context abandons the change in hand, and makes no other.
 func TestEndInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (g *group) show(plan *reconciler.Plan) {
 	}
 	g.publish(plan)
 	if g.view().reached {
-		g.target.granted = false
+		g.target.granted = nil
 		g.loop.arrived()
 	}
 }
