@@ -28,26 +28,19 @@ type Hook struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	mu     sync.Mutex
-	tokens float64
-	at     time.Time
+	called, failed bucket // calls by who knows the secret, and by others
 }
 
 // NewHook returns a Hook. The secret is read at each call; an empty one lets
 // nobody in.
 func NewHook(secret func() (string, error), wake func(), log *slog.Logger) *Hook {
-	return &Hook{secret: secret, wake: wake, log: log, now: time.Now, tokens: hookBurst}
+	return &Hook{secret: secret, wake: wake, log: log, now: time.Now}
 }
 
 func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "POST only", http.StatusMethodNotAllowed)
-		return
-	}
-	if !h.take() {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many calls", http.StatusTooManyRequests)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxHookBody))
@@ -65,7 +58,17 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}
-	if !authentic(r.Header, body, secret) {
+	known := authentic(r.Header, body, secret)
+	limit := &h.failed
+	if known {
+		limit = &h.called
+	}
+	if !limit.take(h.now()) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many calls", http.StatusTooManyRequests)
+		return
+	}
+	if !known {
 		h.log.Warn("webhook: refused, the signature is missing or wrong", "from", r.RemoteAddr)
 		http.Error(w, "the signature is missing or wrong", http.StatusForbidden)
 		return
@@ -74,20 +77,24 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// take is a token bucket for all callers together: who has no secret can't
-// make the host compute, and who has it can't make it poll all the time.
-func (h *Hook) take() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.now()
-	if !h.at.IsZero() {
-		h.tokens = min(hookBurst, h.tokens+now.Sub(h.at).Seconds()/hookRefill.Seconds())
-	}
-	h.at = now
-	if h.tokens < 1 {
+// bucket bounds how often something happens. Who knows the secret can't make the
+// host poll all the time; who does not fills no log, and takes nothing of what the
+// others may. The zero bucket is full.
+type bucket struct {
+	mu    sync.Mutex
+	taken float64
+	at    time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = max(0, b.taken-now.Sub(b.at).Seconds()/hookRefill.Seconds())
+	b.at = now
+	if b.taken > hookBurst-1 {
 		return false
 	}
-	h.tokens--
+	b.taken++
 	return true
 }
 

@@ -217,6 +217,40 @@ func TestHookIsLimited(t *testing.T) {
 	}
 }
 
+// Who does not know the secret keeps nobody else from calling, and is not told of
+// without end.
+func TestHookFailuresAreApart(t *testing.T) {
+	var said bytes.Buffer
+	h := NewHook(func() (string, error) { return "s", nil }, func() {}, slog.New(slog.NewTextHandler(&said, nil)))
+	now := time.Unix(0, 0)
+	h.now = func() time.Time { return now }
+	call := func(token string) int {
+		r := httptest.NewRequest("POST", "/hook", nil)
+		r.Header.Set("X-Gitlab-Token", token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	for range 10 * hookBurst {
+		call("wrong")
+	}
+	if n := strings.Count(said.String(), "refused"); n != hookBurst {
+		t.Errorf("told of %d", n)
+	}
+	if got := call("wrong"); got != 429 {
+		t.Errorf("one more: status %d", got)
+	}
+	for range hookBurst {
+		if got := call("s"); got != 202 {
+			t.Errorf("with the secret: status %d", got)
+		}
+	}
+	now = now.Add(hookRefill)
+	if got := call("wrong"); got != 403 {
+		t.Errorf("a second later: status %d", got)
+	}
+}
+
 func FuzzHook(f *testing.F) {
 	f.Add("X-Hub-Signature-256", "sha256=00", []byte("{}"))
 	f.Add("X-Gitea-Signature", "00", []byte("{}"))
