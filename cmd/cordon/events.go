@@ -56,7 +56,9 @@ Kinds are ` + strings.Join(kindNames(), ", ") + `.`,
 				return err
 			}
 			if follow {
-				return a.Events().Follow(cmd.Context(), from, show)
+				return a.Events().Follow(cmd.Context(), from, show, func(err error) {
+					a.Log().WarnContext(cmd.Context(), "events may be shown a second late", "error", err)
+				})
 			}
 			return a.Events().Read(from, show)
 		},

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
@@ -66,7 +67,7 @@ func TestProcesses(t *testing.T) {
 				stop()
 			}
 			return nil
-		})
+		}, func(error) {}) // so many that events may be lost
 	}()
 	start, begin, err := os.Pipe()
 	if err != nil {
@@ -318,7 +319,7 @@ func TestFollow(t *testing.T) {
 		done <- l.Follow(ctx, time.Time{}, func(e loop.Event) error {
 			got <- e.Text
 			return nil
-		})
+		}, func(err error) { t.Error(err) })
 	}()
 	check := func(text string) {
 		t.Helper()
@@ -351,6 +352,57 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("after it was removed")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// When the kernel has lost what it had to tell, that is told, and all is read.
+func TestFollowOverrun(t *testing.T) {
+	kerneltest.Host(t)
+	const limit = "/proc/sys/fs/inotify/max_queued_events"
+	old, err := os.ReadFile(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := In(filepath.Join(t.TempDir(), "state"))
+	mustAppend(t, l, "first")
+	// The limit is the one when an instance is made.
+	if err := os.WriteFile(limit, []byte("16"), 0o644); err != nil {
+		kerneltest.Missing(t, "the right to set "+limit)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	got, late, done := make(chan string), make(chan error, 100), make(chan error, 1)
+	go func() {
+		done <- l.Follow(ctx, time.Time{}, func(e loop.Event) error {
+			got <- e.Text
+			return nil
+		}, func(err error) { late <- err })
+	}()
+	err = nil
+	if saw := <-got; saw != "first" {
+		err = fmt.Errorf("saw %q", saw)
+	}
+	if err := errors.Join(err, os.WriteFile(limit, old, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, "second")
+	for n := range 2000 { // while the second is waited with
+		if err := os.WriteFile(filepath.Join(l.Dir, "other"+strconv.Itoa(n%2)), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if saw := <-got; saw != "second" {
+		t.Errorf("saw %q", saw)
+	}
+	if err := <-late; !errors.Is(err, fsnotify.ErrEventOverflow) {
+		t.Error(err)
+	}
+	mustAppend(t, l, "third")
+	if saw := <-got; saw != "third" {
+		t.Errorf("saw %q", saw)
+	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -33,21 +33,30 @@ func (l Log) Read(since time.Time, fn func(loop.Event) error) error {
 const rest = time.Second
 
 // Follow is Read, and goes on with what is appended later until ctx ends,
-// which is no error.
-func (l Log) Follow(ctx context.Context, since time.Time, fn func(loop.Event) error) error {
+// which is no error. late is told why what happens may be seen a little later than
+// it could; nothing is missed by that.
+func (l Log) Follow(ctx context.Context, since time.Time, fn func(loop.Event) error, late func(error)) error {
 	c := cursor{log: l}
 	defer c.close()
 	var changed chan fsnotify.Event
+	var failed chan error
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {
 		defer watcher.Close()
-		changed = watcher.Events
+		changed, failed = watcher.Events, watcher.Errors
+	} else {
+		late(err)
 	}
+	told := false // that no watch is left
 	tick := time.NewTicker(rest)
 	defer tick.Stop()
 	for {
 		if watcher != nil && len(watcher.WatchList()) == 0 {
-			_ = watcher.Add(l.Dir) // not there yet, or no watch left: there's the tick
+			err := watcher.Add(l.Dir) // until it is there, there's the tick
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !told {
+				told = true
+				late(err)
+			}
 		}
 		if err := c.drain(since, fn); err != nil {
 			return err
@@ -56,6 +65,8 @@ func (l Log) Follow(ctx context.Context, since time.Time, fn func(loop.Event) er
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case err := <-failed: // what it was about is read now
+			late(err)
 		case <-tick.C:
 		}
 	}
