@@ -144,7 +144,7 @@ func (d *daemonProcess) prepare() error {
 	d.loop = loop.New(loop.Options{
 		Settings: loopSettings(d.values), Memory: memory, Log: log,
 		Remember: func(m loop.Memory) error { return daemon.SaveMemory(path, m) },
-		Emit:     d.tell, Passed: d.seen.metrics.Passed,
+		Emit:     d.tell, Passed: d.seen.metrics.Passed, Arrived: d.notifier.Look,
 	})
 	d.proxies.app = d.app
 	d.proxies.services = daemon.Services{Log: log, Emit: d.loop.Emit}

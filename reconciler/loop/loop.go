@@ -58,7 +58,10 @@ type Options struct {
 	// Passed is told how long a group took to be looked at and repaired, by
 	// several goroutines at once; nil: nobody listens.
 	Passed func(group string, took time.Duration)
-	Log    *slog.Logger // nil: nothing is logged
+	// Arrived is told that everything has converged at the revision; nil: nobody
+	// listens. No event tells of it after a start at what had converged before.
+	Arrived func()
+	Log     *slog.Logger // nil: nothing is logged
 }
 
 // Loop keeps a host at a [Target].
@@ -66,6 +69,7 @@ type Loop struct {
 	remember func(Memory) error
 	emitted  func(Event)
 	passed   func(string, time.Duration)
+	told     func() // that all has arrived
 	log      *slog.Logger
 	started  time.Time
 	kick     chan struct{} // Run looks again at what it runs
@@ -91,11 +95,14 @@ func New(o Options) *Loop {
 	if o.Passed == nil {
 		o.Passed = func(string, time.Duration) {}
 	}
+	if o.Arrived == nil {
+		o.Arrived = func() {}
+	}
 	if o.Remember == nil {
 		o.Remember = func(Memory) error { return nil }
 	}
 	l := &Loop{
-		remember: o.Remember, emitted: o.Emit, passed: o.Passed, log: o.Log, started: time.Now(), kick: make(chan struct{}, 1),
+		remember: o.Remember, emitted: o.Emit, passed: o.Passed, told: o.Arrived, log: o.Log, started: time.Now(), kick: make(chan struct{}, 1),
 		memory: o.Memory, groups: map[string]*group{},
 	}
 	l.Configure(o.Settings)
@@ -246,16 +253,23 @@ func (l *Loop) State() State {
 	return s
 }
 
-// arrived remembers that everything has converged at the revision.
+// arrived remembers that everything has converged at the revision, and tells it.
 func (l *Loop) arrived() {
+	if l.arrives() {
+		l.told()
+	}
+}
+
+// arrives tells whether everything has, and had not before.
+func (l *Loop) arrives() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.revision == nil || !l.revision.Reached.IsZero() {
-		return
+		return false
 	}
 	for _, g := range l.groups {
 		if !g.view().reached {
-			return
+			return false
 		}
 	}
 	l.revision.Reached = time.Now()
@@ -263,6 +277,7 @@ func (l *Loop) arrived() {
 	if err := l.remember(l.memory); err != nil {
 		l.log.Error("what must outlast the daemon can't be written", "error", err)
 	}
+	return true
 }
 
 // Stuck returns the groups that have been at one and the same step for longer

@@ -66,6 +66,37 @@ func TestDriftWhileAway(t *testing.T) {
 	}
 }
 
+// That all has converged is told once, also after a restart, when it is no event.
+func TestArrived(t *testing.T) {
+	for _, reached := range []string{"", "d"} {
+		synctest.Test(t, func(t *testing.T) {
+			x := newSystem(thing{A: "x.a", Value: "1"})
+			x.damage("x.a", "1")
+			x.readTakes = 3 * time.Second
+			arrived := 0
+			l := New(Options{Memory: Memory{Reached: reached}, Arrived: func() { arrived++ }})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- l.Run(ctx) }()
+			l.Use(Target{Revision: Revision{ID: "r", Digest: "d"}, Groups: []Group{{
+				Name: "x", Reconciler: &reconciler.Reconciler{Enforcers: []reconciler.Named{named("x", x)}},
+			}}})
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if arrived != 0 || !l.State().Revision.Reached.IsZero() {
+				t.Errorf("reached %q: arrived before anything was seen", reached)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if arrived != 1 || l.State().Revision.Reached.IsZero() {
+				t.Errorf("reached %q: arrived %d times", reached, arrived)
+			}
+			cancel()
+			<-done
+		})
+	}
+}
+
 func TestBurstOfWakesIsOnePass(t *testing.T) {
 	x := newSystem(thing{A: "x.a", Value: "1"})
 	inBubble(t, Memory{}, func(r *rig) {

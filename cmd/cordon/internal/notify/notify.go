@@ -90,11 +90,26 @@ func (n *Notifier) Emit(e loop.Event) {
 	}
 	for _, l := range n.lanes {
 		if l.messenger.take(e) {
-			select {
-			case l.wake <- struct{}{}:
-			default:
-			}
+			l.ring()
 		}
+	}
+}
+
+// Look has those who are told how things stand told it, if that is news for them,
+// though nothing happened. It returns at once.
+func (n *Notifier) Look() {
+	if n == nil {
+		return
+	}
+	for _, l := range n.lanes {
+		l.ring()
+	}
+}
+
+func (l *lane) ring() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -2,13 +2,16 @@ package notify
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -222,4 +225,48 @@ func TestStatusCheck(t *testing.T) {
 			t.Errorf("%+v: got %v", s, err)
 		}
 	}
+}
+
+// After a restart no event tells that what had converged has again: whoever
+// knows it has the status looked at.
+func TestStatusAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peer{}
+		var mu sync.Mutex
+		revision := loop.Revision{ID: sha}
+		n := New(Options{
+			Host: "h", Client: &http.Client{Transport: p}, Log: slog.New(slog.DiscardHandler),
+			State: func() loop.State {
+				mu.Lock()
+				defer mu.Unlock()
+				r := revision
+				return loop.State{Revision: &r}
+			},
+			Statuses: []Status{{Kind: GitHub, Repository: "a/b", Token: is("token")}},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); n.Run(ctx) }()
+		n.Emit(loop.Event{Kind: loop.RevisionTaken})
+		time.Sleep(time.Minute) // a slow host
+		mu.Lock()
+		revision.Reached = time.Now()
+		mu.Unlock()
+		n.Look()
+		n.Look()
+		time.Sleep(time.Minute)
+		said := ""
+		for _, g := range p.got {
+			var body struct{ State string }
+			if err := json.Unmarshal(g.body, &body); err != nil {
+				t.Error(err)
+			}
+			said += body.State + " "
+		}
+		if said != "pending success " {
+			t.Errorf("said %q", said)
+		}
+		cancel()
+		<-done
+	})
 }
