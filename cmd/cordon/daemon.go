@@ -18,7 +18,6 @@ import (
 	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/daemon"
-	"github.com/aicodesit/cordon/cmd/cordon/internal/notify"
 	"github.com/aicodesit/cordon/internal/source"
 	"github.com/aicodesit/cordon/reconciler/loop"
 	"github.com/aicodesit/cordon/specs"
@@ -40,8 +39,8 @@ is still repaired. It outlasts a restart, also when the source is away.
 
 SIGTERM ends it, and leaves sessions running. SIGHUP makes it look at the
 source, and read its settings again, as it does when their file changes;
-log-level, interval and allow-deletes then count at once, others at the next
-start.`,
+log-level, interval, allow-deletes and whom to tell (notify and commit-status)
+then count at once, others at the next start.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.NeedRoot("the daemon"); err != nil {
@@ -77,7 +76,7 @@ type daemonProcess struct {
 	shown    loop.Source
 	follower *daemon.Follower
 	proxies  proxies
-	notifier *notify.Notifier
+	notifier *recipients
 	watches  daemon.Services
 	seen     *observer
 	broker   *broker.Server
@@ -116,7 +115,7 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	context.AfterFunc(ctx, func() { d.systemd(systemd.SdNotifyStopping) })
 	all.Go(func() { _ = d.follower.Run(ctx, func() { d.ready(ctx) }) })
 	all.Go(func() { d.reload(ctx) })
-	all.Go(func() { d.notifier.Run(ctx) })
+	all.Go(func() { d.notifier.run(ctx) })
 	all.Go(func() { failed[0] = d.broker.Serve(ctx, socket); end() })
 	if serve != nil {
 		all.Go(func() { failed[1] = serve(ctx); end() })
@@ -133,9 +132,11 @@ func (d *daemonProcess) prepare() error {
 	}
 	path := filepath.Join(d.StateDir, "daemon", "memory")
 	log := d.Log()
-	if d.notifier, err = d.app.notifier(d.state); err != nil {
+	told, err := d.app.notifier(d.values, d.state)
+	if err != nil {
 		return err
 	}
+	d.notifier = newRecipients(told)
 	d.seen = newObserver(log, d.Events(), d.state)
 	memory, err := daemon.LoadMemory(path)
 	if err != nil { // better to enforce what should be paused than nothing for ever
@@ -144,7 +145,7 @@ func (d *daemonProcess) prepare() error {
 	d.loop = loop.New(loop.Options{
 		Settings: loopSettings(d.values), Memory: memory, Log: log,
 		Remember: func(m loop.Memory) error { return daemon.SaveMemory(path, m) },
-		Emit:     d.tell, Passed: d.seen.metrics.Passed, Arrived: d.notifier.Look,
+		Emit:     d.tell, Passed: d.seen.metrics.Passed, Arrived: d.notifier.look,
 	})
 	d.proxies.app = d.app
 	d.proxies.services = daemon.Services{Log: log, Emit: d.loop.Emit}

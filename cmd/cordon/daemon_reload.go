@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/notify"
 )
 
 // reload reads the settings again at each SIGHUP, and when their file changes.
@@ -83,6 +84,11 @@ func (d *daemonProcess) again(ctx context.Context, before *viper.Viper) *viper.V
 	d.reloading()
 	defer d.ready(ctx)
 	v, err := d.reread()
+	var told *notify.Notifier
+	others := err == nil && differ(before, v, notifySettings()...)
+	if others {
+		told, err = d.app.notifier(v, d.state)
+	}
 	if err == nil {
 		err = d.SetLogLevel(v)
 	}
@@ -93,6 +99,9 @@ func (d *daemonProcess) again(ctx context.Context, before *viper.Viper) *viper.V
 	if later := atNextStart(before, v); len(later) > 0 {
 		d.Log().WarnContext(ctx, "settings changed that count from the next start on", "settings", strings.Join(later, ", "))
 	}
+	if others {
+		d.notifier.use(told)
+	}
 	d.loop.Configure(loopSettings(v))
 	d.follower.Again()
 	return v
@@ -102,11 +111,17 @@ func (d *daemonProcess) again(ctx context.Context, before *viper.Viper) *viper.V
 // daemon runs.
 func atNextStart(before, now *viper.Viper) []string {
 	var out []string
-	for key, value := range now.AllSettings() {
-		if !slices.Contains([]string{"log-level", "interval", "allow-deletes"}, key) && !reflect.DeepEqual(value, before.Get(key)) {
+	atOnce := append(notifySettings(), "log-level", "interval", "allow-deletes")
+	for key := range now.AllSettings() {
+		if !slices.Contains(atOnce, key) && differ(before, now, key) {
 			out = append(out, key)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// differ tells whether one of the settings does.
+func differ(before, now *viper.Viper, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return !reflect.DeepEqual(now.Get(key), before.Get(key)) })
 }

@@ -74,7 +74,7 @@ func (d *daemonProcess) warm(sessions []loop.Session) int {
 // tell tells of an event all who want to know.
 func (d *daemonProcess) tell(e loop.Event) {
 	logEvent(d.Log(), e)
-	d.notifier.Emit(e)
+	d.notifier.emit(e)
 	d.seen.event(e)
 }
 

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -23,16 +25,16 @@ func notifyFlags(f *pflag.FlagSet) {
 }
 
 // notifier tells those that the settings name; nil: they name nobody.
-func (a *app) notifier(state func() loop.State) (*notify.Notifier, error) {
+func (a *app) notifier(v *viper.Viper, state func() loop.State) (*notify.Notifier, error) {
 	o := notify.Options{Version: a.Version, State: state, Log: a.Log()}
 	var err error
 	if o.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
-	if o.Webhooks, err = webhooks(a.values); err != nil {
+	if o.Webhooks, err = webhooks(v); err != nil {
 		return nil, err
 	}
-	if o.Statuses, err = statuses(a.values); err != nil {
+	if o.Statuses, err = statuses(v); err != nil {
 		return nil, err
 	}
 	return notify.New(o), nil
@@ -97,4 +99,80 @@ func several(v *viper.Viper, name string) []string {
 		}
 	}
 	return out
+}
+
+// notifySettings are the settings that a notifier is made of.
+func notifySettings() []string {
+	return []string{"notify", "notify-key", "commit-status", "commit-status-url", "commit-status-token"}
+}
+
+// recipients are those whom a daemon tells: others when its settings change.
+type recipients struct {
+	mu    sync.Mutex
+	now   *notify.Notifier
+	fresh []*notify.Notifier // that run has not started yet
+	wake  chan struct{}
+}
+
+func newRecipients(n *notify.Notifier) *recipients {
+	return &recipients{now: n, fresh: []*notify.Notifier{n}, wake: make(chan struct{}, 1)}
+}
+
+// use makes n the one that tells. What the one before has still to say it says.
+func (r *recipients) use(n *notify.Notifier) {
+	r.mu.Lock()
+	r.now, r.fresh = n, append(r.fresh, n)
+	r.mu.Unlock()
+	n.Look()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *recipients) current() *notify.Notifier {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *recipients) emit(e loop.Event) { r.current().Emit(e) }
+
+func (r *recipients) look() { r.current().Look() }
+
+// run tells until ctx ends.
+func (r *recipients) run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	over := make(chan struct{}) // for the one that tells
+	for {
+		r.mu.Lock()
+		fresh := r.fresh
+		r.fresh = nil
+		r.mu.Unlock()
+		for _, n := range fresh {
+			close(over)
+			over = make(chan struct{})
+			all.Go(func() { tell(ctx, n, over) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		}
+	}
+}
+
+// tell runs n until ctx ends, or over is closed.
+func tell(ctx context.Context, n *notify.Notifier, over <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	n.Run(ctx)
 }
