@@ -70,33 +70,34 @@ func dump[T any](ctx context.Context, f func() ([]T, error)) ([]T, error) {
 }
 
 func (k linux) links(ctx context.Context) ([]link, error) {
-	all, err := dump(ctx, listLinks)
+	s, err := netask.New(unix.NETLINK_ROUTE, make([]byte, netask.Room))
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	all, err := listLinks(ctx, s)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	addrs, err := dump(ctx, func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
+	var out []link
+	ours := map[int]bool{}
+	for _, l := range all {
+		if _, marked := l.key(); marked || named(l.name) {
+			ours[l.index] = true
+			out = append(out, l)
+		}
+	}
+	addrs, err := listAddrs(ctx, s, ours)
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
-	}
-	byIndex := map[int][]netip.Prefix{}
-	for _, a := range addrs {
-		p, err := prefix(a)
-		if err != nil {
-			return nil, err
-		}
-		byIndex[a.LinkIndex] = append(byIndex[a.LinkIndex], p)
 	}
 	filtered, err := ingresses(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	var out []link
-	for _, l := range all {
-		if _, marked := l.key(); marked || named(l.name) {
-			l.addrs = byIndex[l.index]
-			l.addOdd(filtered, all)
-			out = append(out, l)
-		}
+	for i := range out {
+		out[i].addrs = addrs[out[i].index]
+		out[i].addOdd(filtered, all)
 	}
 	return out, nil
 }
@@ -122,7 +123,12 @@ func (k linux) link(ctx context.Context, name string) (*link, error) {
 	}
 	var all []link
 	if l.carries() {
-		if all, err = dump(ctx, listLinks); err != nil {
+		s, err := netask.New(unix.NETLINK_ROUTE, make([]byte, netask.Room))
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		if all, err = listLinks(ctx, s); err != nil {
 			return nil, fmt.Errorf("list links: %w", err)
 		}
 	}
@@ -166,7 +172,7 @@ func (k linux) insides(ctx context.Context, keys []key) ([]inside, error) {
 				return err
 			}
 			var err error
-			out[i], err = w.look(k.dir.Netns(keys[i].network, keys[i].number))
+			out[i], err = w.look(ctx, k.dir.Netns(keys[i].network, keys[i].number))
 			return err
 		}, w.close, nil
 	})
@@ -192,7 +198,7 @@ func newWindow() (*window, error) {
 func (w *window) close() { _ = unix.Close(w.net) }
 
 // look enters the namespace pinned at path and asks what it shows.
-func (w *window) look(path string) (inside, error) {
+func (w *window) look(ctx context.Context, path string) (inside, error) {
 	ns, st, err := pinned(path)
 	if err != nil || st != live {
 		return inside{state: st}, err
@@ -204,7 +210,7 @@ func (w *window) look(path string) (inside, error) {
 	in := inside{state: live}
 	s, err := netask.New(unix.NETLINK_ROUTE, w.answer)
 	if err == nil {
-		err = in.ask(s)
+		err = in.ask(ctx, s)
 		s.Close()
 	}
 	if err == nil {

@@ -40,24 +40,16 @@ func find(name string) (*link, error) {
 	return &l, nil
 }
 
-// listLinks dumps all links of the host.
-func listLinks() ([]link, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	req.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStats)))
-	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]link, 0, len(msgs))
-	for _, m := range msgs {
-		l, err := parseLink(m)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, l)
-	}
-	return out, nil
+// listLinks dumps all links of the host, without their statistics.
+func listLinks(ctx context.Context, s *netask.Socket) ([]link, error) {
+	return list(ctx, s, unix.RTM_GETLINK, linksBody(), parseLink)
+}
+
+func linksBody() []byte {
+	body := make([]byte, unix.SizeofIfInfomsg, unix.SizeofIfInfomsg+8)
+	body = binary.NativeEndian.AppendUint16(body, 8)
+	body = binary.NativeEndian.AppendUint16(body, unix.IFLA_EXT_MASK)
+	return binary.NativeEndian.AppendUint32(body, skipStats)
 }
 
 // parseLink reads an RTM_NEWLINK message, see rtnetlink(7). It says all that
@@ -128,13 +120,31 @@ func addSysctls(to map[string]string, af uint16, data []byte) error {
 	})
 }
 
-func prefix(a netlink.Addr) (netip.Prefix, error) {
-	addr, ok := netip.AddrFromSlice(a.IP.To4())
-	bits, _ := a.Mask.Size()
-	if p := netip.PrefixFrom(addr, bits); ok && p.IsValid() {
-		return p, nil
+// addr is an IPv4 address of a link.
+type addr struct {
+	prefix netip.Prefix
+	link   int
+}
+
+// listAddrs dumps the IPv4 addresses of all links, and reads those of the links
+// that are wanted.
+func listAddrs(ctx context.Context, s *netask.Socket, wanted map[int]bool) (map[int][]netip.Prefix, error) {
+	body := make([]byte, unix.SizeofIfAddrmsg)
+	body[0] = unix.AF_INET
+	all, err := list(ctx, s, unix.RTM_GETADDR, body, func(m []byte) (addr, error) {
+		if len(m) >= unix.SizeofIfAddrmsg && !wanted[int(nl.DeserializeIfAddrmsg(m).Index)] {
+			return addr{}, nil // others may have what is none of ours
+		}
+		p, link, err := parseAddrMsg(m)
+		return addr{p, link}, err
+	})
+	out := make(map[int][]netip.Prefix, len(wanted))
+	for _, a := range all {
+		if a.link != 0 {
+			out[a.link] = append(out[a.link], a.prefix)
+		}
 	}
-	return netip.Prefix{}, fmt.Errorf("address %s of link %d: not one of IPv4", a.IPNet, a.LinkIndex)
+	return out, err
 }
 
 // addrsOf are the IPv4 addresses of one link. The kernel is told to filter by

@@ -87,21 +87,17 @@ func firstRules() []rule {
 }
 
 // ask fills in what the namespace says by rtnetlink.
-func (in *inside) ask(s *netask.Socket) error {
-	var links [unix.SizeofIfInfomsg + 8]byte // with an attribute that leaves statistics out
-	binary.NativeEndian.PutUint16(links[unix.SizeofIfInfomsg:], 8)
-	binary.NativeEndian.PutUint16(links[unix.SizeofIfInfomsg+2:], unix.IFLA_EXT_MASK)
-	binary.NativeEndian.PutUint32(links[unix.SizeofIfInfomsg+4:], skipStats)
+func (in *inside) ask(ctx context.Context, s *netask.Socket) error {
 	var ipv4 [unix.SizeofRtMsg]byte
 	ipv4[0] = unix.AF_INET
 	var err error
-	if in.links, err = list(s, unix.RTM_GETLINK, links[:], parseInnerLink); err != nil {
+	if in.links, err = list(ctx, s, unix.RTM_GETLINK, linksBody(), parseInnerLink); err != nil {
 		return fmt.Errorf("links: %w", err)
 	}
-	if in.routes, err = list(s, unix.RTM_GETROUTE, ipv4[:], parseRoute); err != nil {
+	if in.routes, err = list(ctx, s, unix.RTM_GETROUTE, ipv4[:], parseRoute); err != nil {
 		return fmt.Errorf("routes: %w", err)
 	}
-	in.rules, err = list(s, unix.RTM_GETRULE, ipv4[:], parseRule)
+	in.rules, err = list(ctx, s, unix.RTM_GETRULE, ipv4[:], parseRule)
 	if errors.Is(err, unix.EOPNOTSUPP) { // a kernel without them
 		in.rules, err = firstRules(), nil
 	}
@@ -115,8 +111,8 @@ func (in *inside) ask(s *netask.Socket) error {
 }
 
 // list asks for a list, again for as long as it changed meanwhile.
-func list[T any](s *netask.Socket, kind uint16, body []byte, parse func([]byte) (T, error)) ([]T, error) {
-	return dump(context.Background(), func() (out []T, err error) {
+func list[T any](ctx context.Context, s *netask.Socket, kind uint16, body []byte, parse func([]byte) (T, error)) ([]T, error) {
+	return dump(ctx, func() (out []T, err error) {
 		err = s.Ask(kind, unix.NLM_F_DUMP, body, func(m []byte) error {
 			one, err := parse(m)
 			out = append(out, one)
