@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -93,13 +92,14 @@ func (v *served) over() {
 	}
 }
 
-func within(t *testing.T, what string, c <-chan struct{}) {
+func within[T any](t *testing.T, what string, c <-chan T) (got T) {
 	t.Helper()
 	select {
-	case <-c:
+	case got = <-c:
 	case <-time.After(10 * time.Second):
 		t.Fatalf("never: %s", what)
 	}
+	return got
 }
 
 const get = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -300,16 +300,14 @@ func TestAbort(t *testing.T) {
 // answer has begun, and after the handler; the connection of one that was
 // watched goes on.
 func TestHangUp(t *testing.T) {
-	began, gone := make(chan struct{}, 1), make(chan struct{}, 1)
+	began, gone := make(chan context.Context, 1), make(chan struct{}, 1)
 	hold := make(chan struct{})
-	var last context.Context
 	v := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
-		last = r.Context()
 		if r.Header.Get("A") == "stream" {
 			_ = http.NewResponseController(w).Flush()
 		}
-		began <- struct{}{}
+		began <- r.Context()
 		select {
 		case <-r.Context().Done():
 			gone <- struct{}{}
@@ -318,7 +316,7 @@ func TestHangUp(t *testing.T) {
 	}, nil)
 	for range 2 {
 		v.send(post("x"))
-		within(t, "the request comes", began)
+		ctx := within(t, "the request comes", began)
 		c := v.only()
 		for deadline := time.Now().Add(10 * time.Second); c.stateNow() != watched; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -329,7 +327,7 @@ func TestHangUp(t *testing.T) {
 		if resp, _ := v.answer("POST"); resp.StatusCode != 200 || resp.Close {
 			t.Error(resp)
 		}
-		if last.Err() == nil {
+		if ctx.Err() == nil {
 			t.Error("the context outlives the handler")
 		}
 	}
@@ -412,7 +410,7 @@ func TestLateDeadline(t *testing.T) {
 // A body is read while the answer goes out, and by whoever still does when
 // the handler is through.
 func TestFullDuplex(t *testing.T) {
-	var reading sync.WaitGroup
+	read := make(chan error, 1)
 	v := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		one := make([]byte, 1)
 		for range 3 {
@@ -422,11 +420,10 @@ func TestFullDuplex(t *testing.T) {
 			_, _ = w.Write(one)
 			_ = http.NewResponseController(w).Flush()
 		}
-		reading.Go(func() {
-			if _, err := io.ReadAll(r.Body); err == nil {
-				t.Error("a body that is cut looks whole")
-			}
-		})
+		go func() {
+			_, err := io.ReadAll(r.Body)
+			read <- err
+		}()
 		for b := w.(*response).body; b.mu.TryLock(); runtime.Gosched() { // until it is being read
 			b.mu.Unlock()
 		}
@@ -445,7 +442,9 @@ func TestFullDuplex(t *testing.T) {
 	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
 		t.Error(rest, err)
 	}
-	reading.Wait()
+	if within(t, "the body ends", read) == nil {
+		t.Error("a body that is cut looks whole")
+	}
 	v.over()
 }
 
