@@ -42,6 +42,14 @@ type rig struct {
 	reports []string // "status reason"
 }
 
+// passed orders what a test changes before what its next request sees, and
+// that before the test goes on: of a connection the race detector knows
+// nothing.
+func (r *rig) passed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+}
+
 type buffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -64,7 +72,10 @@ func newRig(t testing.TB, change ...func(*specs.Git)) *rig {
 	kerneltest.Program(t, "git")
 	r := &rig{t: t, dir: t.TempDir(), log: &buffer{}}
 	r.host = &gittest.Host{Dir: r.dir + "/srv", Password: password}
-	r.up = httptest.NewTLSServer(r.host)
+	r.up = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.passed()
+		r.host.ServeHTTP(w, req)
+	}))
 	t.Cleanup(r.up.Close)
 	r.git(r.dir, "init", "-q", "-b", "trunk", "seed")
 	r.write("seed/a.txt", "hello\n")
@@ -96,6 +107,7 @@ func newRig(t testing.TB, change ...func(*specs.Git)) *rig {
 
 func (r *rig) serve(c Caller) {
 	r.down = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.passed()
 		r.gate.Serve(w, req, c, func(status int, reason string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -130,6 +142,8 @@ func (r *rig) write(name, text string) {
 
 // try runs git as a session would, and returns all that it says.
 func (r *rig) try(dir string, args ...string) (string, error) {
+	r.passed()
+	defer r.passed()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
 	cmd.Env = []string{
@@ -196,6 +210,8 @@ func (r *rig) commit(dir, name, text string) string {
 // do sends a request to the gate and returns status and body.
 func (r *rig) do(method, path, body string, header ...string) (int, string) {
 	r.t.Helper()
+	r.passed()
+	defer r.passed()
 	req, err := http.NewRequest(method, r.down.URL+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
