@@ -156,7 +156,18 @@ func (r Runner) git(ctx context.Context, o *own, stdout io.Writer, args ...strin
 	err = cmd.Wait()
 	err = errors.Join(err, out.flush(), errOut.flush(), o.settle())
 	if err != nil {
-		return errors.Join(&run.Error{Argv: argv, Stderr: said.String(), Err: err}, h.failed())
+		return errors.Join(&run.Error{Argv: argv, Stderr: said.String(), Err: err}, h.failed(), redirected(said.String()))
+	}
+	return nil
+}
+
+// redirected explains what git says of a redirect, which is its status only;
+// nil for anything else. Hosts redirect from the old name of a repository.
+func redirected(said string) error {
+	for _, status := range []string{"301", "302", "303", "307", "308"} {
+		if strings.Contains(said, "The requested URL returned error: "+status) {
+			return errors.New("the host sends elsewhere, which is not followed; was the repository renamed?")
+		}
 	}
 	return nil
 }

@@ -309,7 +309,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			}
 		}
 		err := r.run(args...)
-		if err == nil || !strings.Contains(err.Error(), "302") {
+		if err == nil || !strings.Contains(err.Error(), "302") || !strings.Contains(err.Error(), "was the repository renamed?") {
 			t.Errorf("%q: %v", args, err)
 		}
 		r.clean(fmt.Sprint(err))

@@ -26,6 +26,9 @@ type Host struct {
 	Dir      string
 	Password string
 
+	// Locked are who has locked which file, for Git LFS: owners by paths.
+	Locked map[string]string
+
 	// Instead, if set, may answer in the place of git; it is called before
 	// the password is asked for.
 	Instead func(w http.ResponseWriter, r *http.Request) bool
@@ -128,6 +131,10 @@ func (h *Host) lfs(w http.ResponseWriter, r *http.Request, what string) {
 	switch {
 	case what == "objects/batch":
 		h.batch(w, r)
+	case what == "locks" && r.Method == http.MethodGet:
+		h.locks(w, "locks", "locks")
+	case what == "locks/verify":
+		h.locks(w, "ours", "theirs")
 	case what == "verify":
 		w.WriteHeader(http.StatusOK)
 	case r.Method == http.MethodPut:
@@ -143,6 +150,20 @@ func (h *Host) lfs(w http.ResponseWriter, r *http.Request, what string) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// locks answers with all locks: those of who is asked as under ours.
+func (h *Host) locks(w http.ResponseWriter, ours, theirs string) {
+	answer := map[string][]any{ours: {}, theirs: {}}
+	for path, name := range h.Locked {
+		whose := theirs
+		if name == "session" {
+			whose = ours
+		}
+		answer[whose] = append(answer[whose], map[string]any{"id": "1", "path": path, "locked_at": "2026-11-30T08:58:25Z", "owner": map[string]string{"name": name}})
+	}
+	w.Header().Set("Content-Type", "application/vnd.git-lfs+json")
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
 func (h *Host) batch(w http.ResponseWriter, r *http.Request) {

@@ -19,7 +19,8 @@
 // Git LFS. The batch API is passed on; what it names to transfer objects is
 // sealed (AES-GCM, for this session) and leads through the gate as well:
 // over https, to the remote's own host or one that is declared, and the
-// credential goes to the remote's host only.
+// credential goes to the remote's host only. Locks can be asked for; making and
+// breaking one is refused.
 //
 // The credential, should the host send it back, is masked in whatever passes;
 // a pack in which it stands thereby breaks.

@@ -156,12 +156,13 @@ func (v *visit) ask(out *http.Request) (*http.Response, *refusal) {
 func (v *visit) failed(status int) *refusal {
 	switch {
 	case status >= 300 && status < 400:
-		return &refusal{http.StatusBadGateway, "redirect", "the host of the repository sends elsewhere, which is not followed"}
+		v.Log.Warn("the host of the repository sends elsewhere, as for one that was renamed", "project", v.caller.Project, "remote", v.git.Remote)
+		return &refusal{http.StatusBadGateway, "redirect", "the host of the repository sends elsewhere, which is not followed; if it was renamed, tell who runs this host"}
 	case status == http.StatusUnauthorized:
 		v.Log.Error("the host of the repository refuses the credential", "project", v.caller.Project, "host", v.host)
 		v.Forget(v.git.Credential)
 		return &refusal{http.StatusForbidden, "credential", "the host of the repository refuses the credential; tell who runs this host"}
-	case status == http.StatusNotFound, status == http.StatusForbidden, status == http.StatusTooManyRequests, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
+	case status == http.StatusNotFound, status == http.StatusNotImplemented, status == http.StatusForbidden, status == http.StatusTooManyRequests, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
 		return &refusal{status, "upstream", "the host of the repository answers: " + strings.ToLower(http.StatusText(status))}
 	}
 	return &refusal{http.StatusBadGateway, "upstream", "the host of the repository fails"}

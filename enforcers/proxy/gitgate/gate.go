@@ -164,13 +164,13 @@ func (v *visit) route(service, query string) *refusal {
 	switch {
 	case service == "/info/refs" && v.r.Method == http.MethodGet:
 		return v.discover(query)
+	case isLFS:
+		return v.lfs(lfs, query)
 	case query != "":
 	case service == "/git-upload-pack" && v.r.Method == http.MethodPost:
 		return v.fetch()
 	case service == "/git-receive-pack" && v.r.Method == http.MethodPost:
 		return v.push()
-	case isLFS:
-		return v.lfs(lfs)
 	}
 	return &refusal{http.StatusNotFound, "path", "there is nothing here but git's smart protocol and Git LFS"}
 }

@@ -89,6 +89,9 @@ func TestForbiddenBranch(t *testing.T) {
 	r.refused(dir, []string{"push", "--mirror", "origin"}, "cordon: not among")
 	r.refused(dir, []string{"push", "origin", "HEAD:refs/heads/agent"}, "cordon: not among")
 	r.refused(dir, []string{"push", "origin", "HEAD:refs/heads/wip2"}, "cordon: not among")
+	for _, ref := range []string{"refs/for/agent/x", "refs/for/trunk/x", "refs/pull/1/head"} { // to a host these may be more than names
+		r.refused(dir, []string{"push", "origin", "HEAD:" + ref}, "cordon: not among")
+	}
 	if r.at("refs/heads/trunk") != before || r.at("refs/heads/agent/x") != "" {
 		t.Error("something was pushed")
 	}
@@ -220,7 +223,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 		return true
 	}
-	r.refused(r.dir, []string{"ls-remote", r.up.URL + "/u/shop.git"}, "remote: cordon: the host of the repository sends elsewhere")
+	r.refused(r.dir, []string{"ls-remote", r.up.URL + "/u/shop.git"}, "remote: cordon: the host of the repository sends elsewhere, which is not followed; if it was renamed")
 	status, body := r.do("POST", r.path("/git-upload-pack"), "0000", "Content-Type", "application/x-git-upload-pack-request")
 	if status != http.StatusBadGateway {
 		t.Errorf("%d %s", status, body)

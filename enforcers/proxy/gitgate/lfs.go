@@ -35,15 +35,16 @@ func lfsMessage(text string) string {
 }
 
 // lfs answers what is asked for below info/lfs/.
-func (v *visit) lfs(what string) *refusal {
+func (v *visit) lfs(what, query string) *refusal {
 	segment, isSealed := strings.CutPrefix(what, sealedPrefix)
 	switch {
+	case query != "" && what != "locks":
 	case what == "objects/batch" && v.r.Method == http.MethodPost:
 		return v.batch()
 	case isSealed:
 		return v.transfer(segment)
-	case what == "locks" || strings.HasPrefix(what, "locks/"): // 404 means that there are none
-		return &refusal{http.StatusNotFound, "path", "locks are not supported"}
+	case what == "locks" || strings.HasPrefix(what, "locks/"):
+		return v.locks(what, query)
 	}
 	return &refusal{http.StatusNotFound, "path", "there is nothing here but the batch API of Git LFS"}
 }
@@ -106,31 +107,13 @@ func (v *visit) batch() *refusal {
 		b.Objects[i] = object{OID: o.OID, Size: o.Size}
 	}
 	b.Transfers = []string{"basic"}
-	text, err := json.Marshal(b)
-	if err != nil {
-		return &refusal{http.StatusUnprocessableEntity, "malformed", "not a batch"}
-	}
-	out := v.request("/info/lfs/objects/batch", bytes.NewReader(text), int64(len(text)))
-	out.Header.Set("Content-Type", lfsType)
-	out.Header.Set("Accept", lfsType)
-	secrets, bad := v.login(out)
-	if bad != nil {
-		return bad
-	}
-	return v.answerBatch(out, b, secrets)
+	var got batched
+	return v.exchange("/info/lfs/objects/batch", &b, &got, func() *refusal { return v.sealBatch(&got, b) })
 }
 
-func (v *visit) answerBatch(out *http.Request, asked batch, secrets []string) *refusal {
-	resp, bad := v.ask(out)
-	if bad != nil {
-		return bad
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return v.failed(resp.StatusCode)
-	}
-	var got batched
-	if err := decode(resp.Body, &got); err != nil || got.Transfer != "" && got.Transfer != "basic" {
+// sealBatch makes the answer to asked one that leads through the gate.
+func (v *visit) sealBatch(got *batched, asked batch) *refusal {
+	if got.Transfer != "" && got.Transfer != "basic" {
 		return &refusal{http.StatusBadGateway, "upstream", "what answers is not a host of Git LFS's basic transfers"}
 	}
 	for i, o := range got.Objects {
@@ -141,17 +124,63 @@ func (v *visit) answerBatch(out *http.Request, asked batch, secrets []string) *r
 			return bad
 		}
 	}
-	answer, err := json.Marshal(got)
+	return nil
+}
+
+// exchange asks the host with the JSON of question, or without a body for nil,
+// reads what it answers into answer, and passes on what change leaves of that.
+func (v *visit) exchange(service string, question, answer any, change func() *refusal) *refusal {
+	var body io.Reader
+	var length int64
+	if question != nil {
+		text, err := json.Marshal(question)
+		if err != nil {
+			return &refusal{http.StatusUnprocessableEntity, "malformed", "what is asked can't be passed on"}
+		}
+		body, length = bytes.NewReader(text), int64(len(text))
+	}
+	out := v.request(service, body, length)
+	out.Header.Set("Content-Type", lfsType)
+	out.Header.Set("Accept", lfsType)
+	secrets, bad := v.login(out)
+	if bad != nil {
+		return bad
+	}
+	resp, bad := v.ask(out)
+	if bad != nil {
+		return bad
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return v.failed(resp.StatusCode)
+	}
+	if err := decode(resp.Body, answer); err != nil {
+		return &refusal{http.StatusBadGateway, "upstream", "what answers is not a host of Git LFS"}
+	}
+	if bad := change(); bad != nil {
+		return bad
+	}
+	text, err := json.Marshal(answer)
 	if err != nil {
 		return &refusal{http.StatusBadGateway, "upstream", "the host's answer can't be passed on"}
 	}
 	v.report(http.StatusOK, "")
 	v.w.Header().Set("Content-Type", lfsType)
-	m := newMask(v.w, secrets)
-	if _, err := m.Write(answer); err != nil || m.flush() != nil {
+	m := newMask(v.w, escaped(secrets))
+	if _, err := m.Write(text); err != nil || m.flush() != nil {
 		v.abort(http.StatusOK)
 	}
 	return nil
+}
+
+// escaped adds to secrets how they stand in JSON.
+func escaped(secrets []string) []string {
+	for _, s := range slices.Clone(secrets) {
+		if text, err := json.Marshal(s); err == nil {
+			secrets = append(secrets, string(text[1:len(text)-1]))
+		}
+	}
+	return secrets
 }
 
 // sealAll puts the gate in the place of where an object is transferred with.

@@ -71,13 +71,13 @@ func TestSealedActions(t *testing.T) {
 	up, verify := r.action("upload", "upload"), r.action("upload", "verify")
 	before := len(r.host.Requests())
 	for _, bad := range []struct{ method, path, body string }{
-		{"GET", up, ""},                                  // another method
-		{"PUT", up, "abcd"},                              // another length
-		{"PUT", verify, "abc"},                           // another action's method
-		{"PUT", up[:len(up)-4] + "AAAA", "abc"},          // changed
-		{"PUT", r.path("/info/lfs/sealed/AAAA"), "abc"},  // made up
-		{"GET", r.path("/info/lfs/locks"), ""},           // another API
-		{"POST", r.path("/info/lfs/locks/verify"), "{}"}, // the same
+		{"GET", up, ""},                                 // another method
+		{"PUT", up, "abcd"},                             // another length
+		{"PUT", verify, "abc"},                          // another action's method
+		{"PUT", up[:len(up)-4] + "AAAA", "abc"},         // changed
+		{"PUT", r.path("/info/lfs/sealed/AAAA"), "abc"}, // made up
+		{"POST", r.path("/info/lfs/locks"), "{}"},       // another API
+		{"POST", r.path("/info/lfs/locks/verify?x"), "{}"},
 	} {
 		status, body := r.do(bad.method, bad.path, bad.body)
 		if status/100 != 4 || !strings.Contains(body, `"message":"cordon: `) {
