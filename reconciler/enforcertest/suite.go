@@ -61,7 +61,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-func (h Harness) all() []specs.Set { return append(h.Sets, specs.Set{}) }
+func (h Harness) all() []specs.Set { return append(slices.Clone(h.Sets), specs.Set{}) }
 
 func (h Harness) reconciler(t *testing.T) *reconciler.Reconciler {
 	t.Helper()
@@ -94,17 +94,24 @@ func (h Harness) plan(t *testing.T, set specs.Set) (*reconciler.Reconciler, *rec
 	return r, p
 }
 
-// apply converges to set and checks that nothing is left to do.
-func (h Harness) apply(t *testing.T, set specs.Set) {
+// apply converges to set, checks that nothing is left to do, and returns the
+// plan that says so.
+func (h Harness) apply(t *testing.T, set specs.Set) *reconciler.Plan {
 	t.Helper()
 	r, p := h.plan(t, set)
+	return h.finish(t, r, p, set)
+}
+
+// finish is apply with a plan that is there already.
+func (h Harness) finish(t *testing.T, r *reconciler.Reconciler, p *reconciler.Plan, set specs.Set) *reconciler.Plan {
+	t.Helper()
 	if err := r.Apply(context.Background(), p, nil).Err(); err != nil {
 		t.Fatalf("apply: %v", err)
 	}
-	h.converged(t, set)
+	return h.converged(t, set)
 }
 
-func (h Harness) converged(t *testing.T, set specs.Set) {
+func (h Harness) converged(t *testing.T, set specs.Set) *reconciler.Plan {
 	t.Helper()
 	_, p := h.plan(t, set)
 	if len(p.Changes) > 0 {
@@ -116,6 +123,7 @@ func (h Harness) converged(t *testing.T, set specs.Set) {
 		}
 	}
 	h.partly(t, p.Live)
+	return p
 }
 
 // partly checks that what is live is the same when it is read by addresses:
@@ -154,10 +162,12 @@ func (h Harness) partly(t *testing.T, live []reconciler.Resource) {
 func (h Harness) clear(t *testing.T) {
 	t.Helper()
 	h.apply(t, specs.Set{})
-	t.Cleanup(func() {
-		r, p := h.plan(t, specs.Set{})
-		r.Apply(context.Background(), p, nil)
-	})
+	t.Cleanup(func() { h.sweep(t) })
+}
+
+func (h Harness) sweep(t *testing.T) {
+	r, p := h.plan(t, specs.Set{})
+	r.Apply(context.Background(), p, nil)
 }
 
 func (h Harness) converges(t *testing.T) {
@@ -223,17 +233,18 @@ func (h Harness) orphans(t *testing.T) {
 }
 
 // killed abandons an apply after every number of changes and lets a fresh
-// enforcer go on from what it finds.
+// enforcer go on from what it finds. It goes round the sets: where one apply
+// ends the next one begins.
 func (h Harness) killed(t *testing.T) {
 	h.single = true
 	h.clear(t)
-	for i, set := range h.all() {
-		for n := 0; ; n++ {
-			h.apply(t, h.all()[(i+1)%len(h.all())])
+	round := h.all() // from nothing to the last, and from the first to nothing
+	slices.Reverse(round[:len(h.Sets)])
+	for n, left := 0, true; left; n++ {
+		left = false
+		for _, set := range round {
 			r, p := h.plan(t, set)
-			if n > len(p.Changes) {
-				break
-			}
+			left = left || n < len(p.Changes)
 			ctx, cancel := context.WithCancel(context.Background())
 			done := 0
 			if n == 0 {
@@ -298,20 +309,24 @@ func (h Harness) foreign(t *testing.T) {
 	}
 }
 
+// repairs goes from nothing to the first set, and back from what became of it.
 func (h Harness) repairs(t *testing.T, d Damage) {
-	h.clear(t)
-	h.apply(t, h.Sets[0])
-	_, before := h.plan(t, h.Sets[0])
+	t.Cleanup(func() {
+		if t.Failed() || t.Skipped() {
+			h.sweep(t)
+		}
+	})
+	before := h.apply(t, h.Sets[0])
 	d.Do(t)
-	_, p := h.plan(t, h.Sets[0])
+	r, p := h.plan(t, h.Sets[0])
 	if len(p.Changes) == 0 {
 		t.Fatal("the damage does not show in the plan")
 	}
-	h.apply(t, h.Sets[0])
-	_, after := h.plan(t, h.Sets[0])
+	after := h.finish(t, r, p, h.Sets[0])
 	if diff := cmp.Diff(forms(t, before.Live), forms(t, after.Live)); diff != "" {
 		t.Errorf("not as it was (-before +after):\n%s", diff)
 	}
+	h.apply(t, specs.Set{})
 }
 
 func forms(t *testing.T, list []reconciler.Resource) map[reconciler.Addr]string {
