@@ -131,7 +131,7 @@ ORDER BY 1, 2, 3, 4`
 // "named" tells that a function can be had without naming it, and so without
 // its schema: a cast, an operator, a default calls it.
 func exposedOthersSQL(version int) string {
-	sql := pathsCTE + `,
+	sql := powerCTE + `,
 made AS (SELECT min(xmin::text::bigint) FROM pg_class
          WHERE oid BETWEEN 12000 AND 16383 AND relnamespace = 'information_schema'::regnamespace AND relkind = 'v'),
 suspects AS (
