@@ -161,10 +161,10 @@ func (s Schema) make(_ context.Context, _ pgx.Tx, st *state) ([]statement, error
 	case n == nil:
 		n = &liveSchema{name: s.Name, marked: true}
 		out = append(out, statement{sql: "CREATE SCHEMA " + quote(s.Name)}, s.comment(mark))
-	case !n.marked:
-		out = append(s.close(st), s.comment(mark+adopted+n.comment))
 	case st.bound(n.owner):
 		return []statement{{sql: "ALTER SCHEMA " + quote(s.Name) + " OWNER TO CURRENT_USER"}}, nil
+	case !n.marked:
+		out = append(s.close(st), s.comment(mark+adopted+n.comment))
 	}
 	managed := *n
 	managed.marked = true

@@ -27,7 +27,8 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_(temp|to
 
 const relationsAll = `(c.relacl IS NOT NULL OR c.relrowsecurity
   OR c.oid IN (SELECT attrelid FROM pg_attribute WHERE attacl IS NOT NULL)
-  OR n.oid IN (SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND description LIKE 'cordon:%'))`
+  OR n.oid IN (SELECT objoid FROM pg_description WHERE classoid = 'pg_namespace'::regclass AND description LIKE 'cordon:%')
+  OR c.relowner IN (SELECT objoid FROM pg_shdescription WHERE classoid = 'pg_authid'::regclass AND description LIKE 'cordon:%'))`
 
 const columnsSQL = `SELECT a.attrelid, a.attname, a.attacl::text[] FROM pg_attribute a WHERE a.attacl IS NOT NULL AND NOT a.attisdropped AND `
 

@@ -162,6 +162,8 @@ var damages = map[string]string{
 	"create in the schema":              `GRANT CREATE ON SCHEMA shop TO shop_user WITH GRANT OPTION`,
 	"schema closed":                     `REVOKE USAGE ON SCHEMA shop FROM shop_user`,
 	"schema unmarked":                   `COMMENT ON SCHEMA shop IS NULL`,
+	"schema unmarked, a view too much":  `COMMENT ON SCHEMA shop IS NULL; ALTER VIEW shop.all_orders OWNER TO shop_user; CREATE POLICY open ON shop.notes USING (true)`,
+	"schema unmarked and given away":    `COMMENT ON SCHEMA shop IS NULL; ALTER SCHEMA shop OWNER TO shop_user`,
 	"schema given away":                 `ALTER SCHEMA shop OWNER TO shop_user`,
 	"table given away":                  `ALTER TABLE shop.orders OWNER TO shop_user`,
 	"view given away":                   `ALTER VIEW shop.my_orders OWNER TO shop_admin`,

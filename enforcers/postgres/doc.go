@@ -59,7 +59,9 @@
 //
 // Mark: a comment beginning with cordon: and the address on roles, schemas
 // and policies. A privilege held by a marked role bears the mark of its
-// holder. So these are read, planned and put right:
+// holder. A schema that lost its mark counts as marked while its service role
+// bears one: all that the mark kept away is seen and put right with it. So
+// these are read, planned and put right:
 //
 //   - roles: attributes, settings, memberships either way with their options
 //     (but for that of the role that cordon connects as), privileges on

@@ -258,20 +258,33 @@ func (s *state) authenticates(role string) bool {
 // declared.
 func (s *state) bound(role string) bool { return s.marked(role) || s.authenticates(role) }
 
+// projects tells whether n is a project's: marked, or it was, for a role of its
+// name is. What a mark that is lost had kept away is so seen together with that.
+func (s *state) projects(n *liveSchema) bool {
+	if n == nil {
+		return false
+	}
+	service := s.roles[serviceOf(n)]
+	return n.marked || service != nil && s.mine(service)
+}
+
+// serviceOf is the role by which a schema is known, see powerCTE.
+func serviceOf(n *liveSchema) string { return specs.Project{Name: n.name}.Role(specs.RoleService) }
+
 // usurps tells whether an owner of something in n is not to own it.
 func (s *state) usurps(n *liveSchema, owner string) bool {
-	return s.marked(owner) || n != nil && n.marked && s.authenticates(owner)
+	return s.marked(owner) || s.projects(n) && s.authenticates(owner)
 }
 
 // managed tells whose privileges on an object in n are cordon's business:
-// marked roles' everywhere, PUBLIC's in marked schemas, the authenticator's
+// marked roles' everywhere, PUBLIC's in projects' schemas, the authenticator's
 // there and in the catalogs. What an owner has is inherent.
 func (s *state) managed(n *liveSchema, owner string) func(string) bool {
 	return func(grantee string) bool {
 		if grantee == "" {
-			return n != nil && n.marked
+			return s.projects(n)
 		}
-		return grantee != owner && (s.marked(grantee) || n != nil && (n.marked || n.name == "pg_catalog") && s.authenticates(grantee))
+		return grantee != owner && (s.marked(grantee) || (s.projects(n) || n != nil && n.name == "pg_catalog") && s.authenticates(grantee))
 	}
 }
 
@@ -299,7 +312,7 @@ func (s *state) table(r *relation) (Table, bool) {
 			live = live || p.marked
 		}
 	}
-	if s.usurps(n, r.owner) && (live || n != nil && n.marked) {
+	if s.usurps(n, r.owner) && (live || s.projects(n)) {
 		live = true
 		out.Drift = []string{fmt.Sprintf("owned by %q", r.owner)}
 	}
@@ -310,7 +323,7 @@ func (s *state) table(r *relation) (Table, bool) {
 // cordon's own, and those of others that open rows to managed roles.
 func (s *state) counts(r *relation, p livePolicy) bool {
 	n := s.schemas[r.schema]
-	if p.marked || n == nil || !n.marked {
+	if p.marked || !s.projects(n) {
 		return p.marked
 	}
 	return p.ours() || p.permissive && slices.ContainsFunc(p.roles, s.managed(n, ""))

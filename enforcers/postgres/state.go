@@ -280,7 +280,7 @@ func (s *state) named(in scope) []string {
 		}
 	}
 	for _, n := range s.schemas {
-		seen[n.owner] = true
+		seen[n.owner], seen[serviceOf(n)] = true, true
 		acl(n.acl)
 	}
 	for _, r := range s.relations {
