@@ -20,6 +20,16 @@ CREATE FUNCTION elsewhere.f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGI
 CREATE FUNCTION elsewhere.yes(int, int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END'; RESET ROLE;
 `
 
+// mood is a type of carol's, which casts of hers can be made from and to.
+const mood = `SET ROLE carol; CREATE TYPE elsewhere.mood AS ENUM ('good', 'bad');
+CREATE FUNCTION elsewhere.said(elsewhere.mood) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN ''said''; END';
+CREATE FUNCTION elsewhere.guess(text) RETURNS elsewhere.mood IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN ''bad''::elsewhere.mood; END'; RESET ROLE; `
+
+// compares has carol compare numbers, and ints those of indexes that say so.
+const compares = `SET ROLE carol; CREATE FUNCTION elsewhere.compare(int, int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN btint4cmp($1, $2); END'; RESET ROLE; `
+
+const ints = `CREATE OPERATOR CLASS elsewhere.ints FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 elsewhere.compare(int, int); `
+
 const sinkUndo = `DROP SCHEMA elsewhere CASCADE; DROP OWNED BY carol`
 
 // What a stranger could replace runs with the rights of whoever works with the
@@ -56,6 +66,53 @@ var strangeLeaks = []leak{
 	{
 		name: "restrictive policy of a stranger", do: sink + `CREATE POLICY r ON leak.notes AS RESTRICTIVE USING (elsewhere.yes(v, 1))`, undo: sinkUndo, as: "leak_service",
 		try: `SELECT count(*) FROM leak.notes`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.yes(integer, integer)",
+	},
+	{
+		name: "domain of a stranger in a type", do: sink + `CREATE DOMAIN elsewhere.one AS int CHECK (elsewhere.yes(VALUE, 1)); CREATE TYPE elsewhere.pair AS (a elsewhere.one); ALTER TABLE leak.notes ADD p elsewhere.pair[]`, undo: sinkUndo, as: "leak_service",
+		try: `UPDATE leak.notes SET p = '{(3)}'`, addr: "postgres.table.leaks.leak.notes", says: "no insert, update for anybody: it would reach elsewhere.yes(integer, integer)",
+	},
+	{
+		name: "cast of a stranger's type", do: sink + mood + `SET ROLE carol; CREATE CAST (elsewhere.mood AS text) WITH FUNCTION elsewhere.said; RESET ROLE; ALTER TABLE leak.notes ADD m elsewhere.mood[] DEFAULT '{good}'`, undo: sinkUndo, as: "leak_service",
+		try: `SELECT count(*) FROM leak.notes WHERE m::text[] = '{said}'`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.said(elsewhere.mood)",
+	},
+	{
+		name: "cast to another's type by a stranger", do: sink + mood + `ALTER TYPE elsewhere.mood OWNER TO app; CREATE CAST (text AS elsewhere.mood) WITH FUNCTION elsewhere.guess AS ASSIGNMENT; ALTER TABLE leak.notes ADD m elsewhere.mood`, undo: sinkUndo, as: "leak_service",
+		try: `UPDATE leak.notes SET m = user_id`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.guess(text)",
+	},
+	{
+		name: "cast of the server's types by a stranger", do: sink + `CREATE FUNCTION elsewhere.at(int) RETURNS point LANGUAGE plpgsql AS 'BEGIN RETURN ''(1,1)''; END'; ALTER FUNCTION elsewhere.at OWNER TO carol; CREATE CAST (int AS point) WITH FUNCTION elsewhere.at`, undo: sinkUndo, as: "leak_service",
+		try: `SELECT count(*) FROM leak.notes WHERE v::point ~= '(1,1)'`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.at(integer)",
+	},
+	{
+		name: "order of the server's types by a stranger", do: sink + `CREATE FUNCTION elsewhere.near(text, text, text, bool, bool) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END'; ALTER FUNCTION elsewhere.near OWNER TO carol; ALTER OPERATOR FAMILY text_ops USING btree ADD FUNCTION 3 (text, text) elsewhere.near(text, text, text, bool, bool)`,
+		undo: `ALTER OPERATOR FAMILY text_ops USING btree DROP FUNCTION 3 (text, text); ` + sinkUndo, as: "leak_service", try: `SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY user_id RANGE BETWEEN 'a' PRECEDING AND CURRENT ROW) n FROM leak.notes) x`,
+		addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.near(text, text, text, boolean, boolean)",
+	},
+	{
+		name: "range of a stranger", do: sink + `SET ROLE carol; CREATE FUNCTION elsewhere.far(text, text) RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 1; END'; CREATE TYPE elsewhere.span AS RANGE (SUBTYPE = text, SUBTYPE_DIFF = elsewhere.far); RESET ROLE; ALTER TABLE leak.notes ADD s elsewhere.span; CREATE INDEX ON leak.notes USING gist (s)`,
+		undo: sinkUndo, as: "leak_service", try: `UPDATE leak.notes SET s = '[a,b]'`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.far(text, text)",
+	},
+	{
+		name: "operator class of a stranger's function", do: sink + compares + ints + `CREATE UNIQUE INDEX ON leak.orders (id elsewhere.ints); CREATE INDEX ON leak.notes (v elsewhere.ints)`, undo: sinkUndo, as: "leak_service",
+		try: `SELECT 1 FROM (SELECT set_config('enable_seqscan', 'off', true)) s, (SELECT count(*) FROM leak.notes WHERE v = 0) n`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.compare(integer, integer)",
+	},
+	{
+		name: "key that an operator class of a stranger's decides", do: sink + compares + ints + `INSERT INTO leak.orders VALUES (3, 'x', 3); UPDATE leak.orders SET v = id; CREATE UNIQUE INDEX one ON leak.orders (v elsewhere.ints); ALTER TABLE leak.notes ADD k int REFERENCES leak.orders (v)`, undo: `ALTER TABLE leak.notes DROP k; DELETE FROM leak.orders WHERE id = 3; ` + sinkUndo, as: "leak_service",
+		try: `UPDATE leak.notes SET k = 1`, addr: "postgres.table.leaks.leak.notes", says: "leak.notes: no insert, update for anybody: it would reach elsewhere.compare(integer, integer)",
+	},
+	{
+		name: "key whose own index a stranger's function decides", do: sink + compares + ints + `ALTER TABLE leak.notes ADD k int REFERENCES leak.orders; CREATE INDEX ON leak.notes (k elsewhere.ints)`, undo: `ALTER TABLE leak.notes DROP k; ` + sinkUndo, as: "leak_service",
+		try: `DELETE FROM leak.orders WHERE id = 2`, addr: "postgres.table.leaks.leak.orders", says: "leak.orders: no delete, update for anybody: it would reach elsewhere.compare(integer, integer)",
+	},
+	{
+		name: "operator of the server's types by a stranger", do: sink + `CREATE FUNCTION elsewhere.alike(text, int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END'; ALTER FUNCTION elsewhere.alike OWNER TO carol; CREATE OPERATOR elsewhere.= (FUNCTION = elsewhere.alike, LEFTARG = text, RIGHTARG = int); ALTER OPERATOR FAMILY text_ops USING btree ADD OPERATOR 3 elsewhere.= (text, int)`,
+		undo: `ALTER OPERATOR FAMILY text_ops USING btree DROP OPERATOR 3 (text, int); ` + sinkUndo, as: "leak_service", try: `SELECT count(*) FROM leak.notes WHERE user_id OPERATOR(elsewhere.=) 2`,
+		addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.alike(text, integer)",
+	},
+	{
+		name: "order that a stranger's operator tells", do: sink + mood + `SET ROLE carol; CREATE FUNCTION elsewhere.less(elsewhere.mood, elsewhere.mood) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN false; END'; CREATE OPERATOR elsewhere.<< (FUNCTION = elsewhere.less, LEFTARG = elsewhere.mood, RIGHTARG = elsewhere.mood); RESET ROLE;
+ALTER TYPE elsewhere.mood OWNER TO app; CREATE FUNCTION elsewhere.alike(elsewhere.mood, elsewhere.mood) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1::text = $2::text; END'; CREATE OPERATOR elsewhere.= (FUNCTION = elsewhere.alike, LEFTARG = elsewhere.mood, RIGHTARG = elsewhere.mood); CREATE OPERATOR CLASS elsewhere.moods DEFAULT FOR TYPE elsewhere.mood USING btree AS OPERATOR 1 elsewhere.<<, OPERATOR 3 elsewhere.=, FUNCTION 1 (elsewhere.mood, elsewhere.mood) enum_cmp(anyenum, anyenum); ALTER TABLE leak.notes ADD m elsewhere.mood`,
+		undo: sinkUndo, as: "leak_service", try: `SELECT count(*) FROM (SELECT m FROM leak.notes ORDER BY m OFFSET 0) o`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.less(elsewhere.mood, elsewhere.mood)",
 	},
 	{
 		name: "key to a project's table", do: `CREATE TABLE elsewhere.child (x int REFERENCES leak.orders); GRANT INSERT ON elsewhere.child TO PUBLIC`,
@@ -138,6 +195,8 @@ func TestTrustedStrangers(t *testing.T) {
 			"; CREATE TRIGGER " + name + " AFTER INSERT ON strangers.t FOR EACH ROW EXECUTE FUNCTION " + schema + "." + name + "();"
 	}
 	w := newWorld(t, "strangers", `CREATE SCHEMA strangers; CREATE TABLE strangers.t (user_id text); ALTER TABLE strangers.t OWNER TO app; CREATE SCHEMA els; DROP ROLE IF EXISTS apps_too; CREATE ROLE apps_too IN ROLE app;`+
+		`CREATE TYPE strangers.state AS ENUM ('on'); ALTER TYPE strangers.state OWNER TO app; ALTER TABLE strangers.t ADD s strangers.state; GRANT CREATE, USAGE ON SCHEMA els TO carol; GRANT USAGE ON SCHEMA strangers TO carol; SET ROLE carol; CREATE TYPE els.hers AS ENUM ('on');
+CREATE FUNCTION els.cast(strangers.state) RETURNS els.hers LANGUAGE plpgsql AS 'BEGIN RETURN ''on''::els.hers; END'; CREATE CAST (strangers.state AS els.hers) WITH FUNCTION els.cast AS IMPLICIT; RESET ROLE;`+
 		trigger("els", "trusted", "carol")+trigger("strangers", "declared", "carol")+trigger("els", "own", "app")+trigger("els", "root", "postgres")+trigger("els", "too", "apps_too"))
 	t.Cleanup(func() { w.exec("DROP OWNED BY apps_too CASCADE; DROP ROLE apps_too") })
 	w.trusted = []string{"els.trusted()"}
