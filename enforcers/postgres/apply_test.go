@@ -157,6 +157,26 @@ func TestRightsTooSmall(t *testing.T) {
 	}
 }
 
+// A server that is newer than any that cordon was tried on says so itself: its
+// function that tells the version is another, in this database alone.
+func TestNewerServer(t *testing.T) {
+	w := newWorld(t, "newer", `CREATE ROLE newer_deployer LOGIN CREATEROLE; DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO newer_deployer', current_database()); END $$;
+ALTER FUNCTION pg_catalog.current_setting(text) RENAME TO real_setting; CREATE FUNCTION pg_catalog.current_setting(text) RETURNS text STABLE STRICT LANGUAGE sql AS
+$$ SELECT CASE $1 WHEN 'server_version_num' THEN '190002' WHEN 'server_version' THEN '19.2' ELSE pg_catalog.current_setting($1, false) END $$`)
+	t.Cleanup(func() {
+		w.exec(`DROP FUNCTION pg_catalog.current_setting(text); ALTER FUNCTION pg_catalog.real_setting RENAME TO current_setting; DROP OWNED BY newer_deployer; DROP ROLE newer_deployer`)
+	})
+	for role, can := range map[string]string{pgtest.Superuser: "connected as a superuser", "newer_deployer": "has what it needs"} {
+		e := w.enforcerAs(t, pgtest.As(t, w.url, role, ""), nil)
+		for _, text := range []string{"PostgreSQL 19.2, ", can, "; the newest version that cordon was tested with is 18"} {
+			finding(t, e, reconciler.Warn, text)
+		}
+		if f := e.Examine(t.Context()); !strings.HasPrefix(f[0].Remedy, "look for a newer cordon") {
+			t.Errorf("%s: %+v", role, f)
+		}
+	}
+}
+
 func finding(t *testing.T, e *Enforcer, status reconciler.Status, text string) {
 	t.Helper()
 	f := e.Examine(t.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -65,10 +66,6 @@ func (e *Enforcer) examine(ctx context.Context, database string) reconciler.Find
 	case standby:
 		f.Text += ", a standby: it can't be changed"
 		f.Remedy = "connect to the primary"
-	case super && number/10000 > newest:
-		f.Status = reconciler.Warn
-		f.Text += fmt.Sprintf(", connected as a superuser; the newest version that cordon was tested with is %d", newest)
-		f.Remedy = "look for a newer cordon: what a newer server has besides, this one does not know"
 	case super:
 		f.Status = reconciler.OK
 		f.Text += ", connected as a superuser"
@@ -88,6 +85,11 @@ func (e *Enforcer) examine(ctx context.Context, database string) reconciler.Find
 		f.Status = reconciler.Warn
 		f.Text += ", the connecting role has what it needs, but for the event trigger that closes new tables at once: until the next apply they are as their maker left them"
 		f.Remedy = "let a superuser apply once, or connect as one"
+	}
+	if f.Status != reconciler.Fail && number/10000 > newest {
+		f.Status = reconciler.Warn
+		f.Text += fmt.Sprintf("; the newest version that cordon was tested with is %d", newest)
+		f.Remedy = strings.TrimSuffix("look for a newer cordon: what a newer server has besides, this one does not know; "+f.Remedy, "; ")
 	}
 	return f
 }
