@@ -21,7 +21,7 @@ import (
 func applyErr(t *testing.T, w *world, e *Enforcer, projects ...specs.Project) error {
 	t.Helper()
 	r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
-	p, err := r.Plan(context.Background(), w.set(projects...))
+	p, err := r.Plan(context.Background(), w.declared(projects...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRightsTooSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: as()}}}
-		p, err := r.Plan(t.Context(), w.set(projects...))
+		p, err := r.Plan(t.Context(), w.declared(projects...))
 		if err != nil || !p.Empty() {
 			t.Errorf("not converged: %v\n%s", err, describe(p))
 		}
@@ -432,7 +432,7 @@ func TestNumberOfQueriesIsConstant(t *testing.T) {
 		w.apply(projects...)
 		c := new(counter)
 		r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: w.enforcerAs(t, w.url, c)}}}
-		p, err := r.Plan(t.Context(), w.set(projects...))
+		p, err := r.Plan(t.Context(), w.declared(projects...))
 		if err != nil || !p.Empty() || len(p.Live) != 6*n+2 {
 			t.Fatalf("%v, %d live, %s", err, len(p.Live), describe(p))
 		}

@@ -50,7 +50,7 @@ func TestOneTransaction(t *testing.T) {
 		trace := new(sent)
 		e := w.enforcerAs(t, w.url, trace)
 		r := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: Name, Enforcer: e}}}
-		p, err := r.Plan(t.Context(), w.set(projects...))
+		p, err := r.Plan(t.Context(), w.declared(projects...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestBatchIsolatesFailures(t *testing.T) {
 	w := newWorld(t, "isolate", `CREATE SCHEMA iso_a; CREATE SCHEMA iso_b; CREATE SCHEMA iso_c; CREATE ROLE iso_b_anon;
 CREATE TABLE iso_a.t (user_id text); CREATE TABLE iso_b.t (user_id text); CREATE TABLE iso_c.t (user_id text); CREATE TABLE iso_c.gone (user_id text)`)
 	t.Cleanup(func() { w.exec("DROP ROLE iso_b_anon") })
-	r, p := w.plan(w.set(project("iso_a", "user_id"), project("iso_b", "user_id"), project("iso_c", "user_id")))
+	r, p := w.plan(w.declared(project("iso_a", "user_id"), project("iso_b", "user_id"), project("iso_c", "user_id")))
 	w.exec(`DROP TABLE iso_c.gone`)
 	want := map[reconciler.Addr]string{
 		"postgres.role.isolate.iso_b_anon":  "failed",

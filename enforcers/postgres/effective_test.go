@@ -72,7 +72,7 @@ func TestPlanTellsWhoGains(t *testing.T) {
 	w := newWorld(t, "gains", `CREATE SCHEMA gains; CREATE TABLE gains.t (user_id text)`)
 	w.apply(project("gains", "user_id"))
 	w.exec(`GRANT DELETE ON gains.t TO gains_anon`)
-	_, p := w.plan(w.set(project("gains", "user_id", specs.TableAccess{Name: "t", Anonymous: []string{"select"}, Authenticated: []string{"select"}})))
+	_, p := w.plan(w.declared(project("gains", "user_id", specs.TableAccess{Name: "t", Anonymous: []string{"select"}, Authenticated: []string{"select"}})))
 	var said []string
 	for _, n := range p.Notes {
 		said = append(said, n.Text)

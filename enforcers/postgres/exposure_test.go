@@ -247,7 +247,7 @@ func TestLeaks(t *testing.T) {
 			if l.try != "" && !w.leaks(l) {
 				t.Error("it does not leak: the test shows nothing")
 			}
-			set := w.set(projects()...)
+			set := w.declared(projects()...)
 			_, p := w.plan(set)
 			said := describe(p)
 			for _, n := range p.Notes {
@@ -315,7 +315,7 @@ DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET row_security = on', current_da
 	w.trusted = []string{`"Else where"."all"`, `"Else where".audit()`, `"Else where".f(integer, "Else where"."all")`, "setting row_security"}
 	p := withFunctions(project("trusts", "user_id"), specs.FunctionAccess{Name: "ow n"})
 	w.apply(p)
-	if _, plan := w.plan(w.set(p)); len(plan.Notes) > 0 {
+	if _, plan := w.plan(w.declared(p)); len(plan.Notes) > 0 {
 		t.Errorf("notes: %v", plan.Notes)
 	}
 	for try, as := range map[string]string{
@@ -330,7 +330,7 @@ DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET row_security = on', current_da
 		}
 	}
 	w.trusted = nil
-	_, plan := w.plan(w.set(p))
+	_, plan := w.plan(w.declared(p))
 	if got := len(plan.Changes); got != 6 { // five exposures, and the table's insert
 		t.Errorf("%d changes when nothing is trusted:\n%s", got, describe(plan))
 	}

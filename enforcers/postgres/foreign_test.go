@@ -213,7 +213,7 @@ func TestForeignObjects(t *testing.T) {
 	conn := pgtest.Connect(t, w.url)
 	made, hung := yard(t, conn, rnd, tables)
 	before := othersYard(t, conn)
-	_, p := w.plan(w.set(deed, project("other", "user_id")))
+	_, p := w.plan(w.declared(deed, project("other", "user_id")))
 	w.apply(deed, project("other", "user_id"))
 	if after := othersYard(t, conn); after != before || len(made) < 15 {
 		t.Errorf("%d made; theirs was\n%s\nand is\n%s", len(made), before, after)

@@ -31,7 +31,7 @@ func TestInfer(t *testing.T) {
 		if _, p := w.plan(back); !p.Empty() {
 			t.Errorf("%d: the plan of what was inferred is not empty:\n%s", i, describe(p))
 		}
-		_, p := w.plan(w.set(projects...))
+		_, p := w.plan(w.declared(projects...))
 		if more := Widens(p.Changes); len(projects) < 3 || len(more) > 0 {
 			t.Errorf("%d: of %d projects: %v", i, len(projects), more)
 		}
@@ -42,7 +42,7 @@ func TestInfer(t *testing.T) {
 	if err != nil || len(notes) != 2 {
 		t.Errorf("notes %v, %v; want one for each of the two tables", notes, err)
 	}
-	_, p := w.plan(w.set(projects...))
+	_, p := w.plan(w.declared(projects...))
 	if more := Widens(p.Changes); len(more) > 0 {
 		t.Errorf("inferred, it gives more: %v", more)
 	}
@@ -68,11 +68,11 @@ func inferred(t *testing.T, w *world, names ...string) (closed []string) {
 			ours = append(ours, p)
 		}
 	}
-	_, p := w.plan(w.set(ours...))
+	_, p := w.plan(w.declared(ours...))
 	if len(closed) == 0 && !p.Empty() {
 		t.Errorf("the plan of what was imported is not empty:\n%s", describe(p))
 	}
-	_, all := w.plan(w.set(projects...))
+	_, all := w.plan(w.declared(projects...))
 	if more := slices.Concat(Widens(p.Changes), Widens(all.Changes)); len(ours) != len(names) || len(more) > 0 {
 		t.Errorf("imported %d of the projects, it gives more: %v", len(ours), more)
 	}

@@ -129,7 +129,7 @@ CREATE TABLE movedtwo.things (id int, user_id text, v int); INSERT INTO movedtwo
 			if tt.fresh != nil {
 				now = tt.fresh()
 			}
-			if _, p := w.plan(w.set(now...)); p.Empty() != tt.unseen {
+			if _, p := w.plan(w.declared(now...)); p.Empty() != tt.unseen {
 				t.Errorf("the plan says %s", describe(p))
 			}
 			w.apply(now...)

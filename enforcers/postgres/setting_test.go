@@ -50,7 +50,7 @@ func TestServerSettings(t *testing.T) {
 
 func (w *world) refuses(t *testing.T, r *reconciler.Reconciler, setting string) {
 	t.Helper()
-	plan, err := r.Plan(t.Context(), w.set(project(w.block, "user_id")))
+	plan, err := r.Plan(t.Context(), w.declared(project(w.block, "user_id")))
 	if err != nil || len(plan.Changes) != 1 || !strings.Contains(string(plan.Changes[0].Addr()), "setting "+setting) {
 		t.Fatalf("%s: %v, the plan is\n%s", setting, err, describe(plan))
 	}

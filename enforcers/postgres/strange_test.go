@@ -170,7 +170,7 @@ func TestChangedByHand(t *testing.T) {
 					w.exec(tt.undo)
 				}
 			}()
-			set := w.set(project("byhand", "user_id"))
+			set := w.declared(project("byhand", "user_id"))
 			r, p := w.plan(set)
 			err := r.Apply(t.Context(), p, nil).Err()
 			wantErr(t, err, "postgres.exposure.byhand", tt.object, tt.says)
@@ -202,7 +202,7 @@ CREATE FUNCTION els.cast(strangers.state) RETURNS els.hers LANGUAGE plpgsql AS '
 	w.trusted = []string{"els.trusted()"}
 	p := withFunctions(project("strangers", "user_id"), specs.FunctionAccess{Name: "declared"})
 	w.apply(p)
-	if _, plan := w.plan(w.set(p)); len(plan.Notes) > 0 {
+	if _, plan := w.plan(w.declared(p)); len(plan.Notes) > 0 {
 		t.Errorf("notes: %v", plan.Notes)
 	}
 	insert := leak{try: `INSERT INTO strangers.t VALUES ('x')`, as: "strangers_service"}
@@ -211,7 +211,7 @@ CREATE FUNCTION els.cast(strangers.state) RETURNS els.hers LANGUAGE plpgsql AS '
 	}
 	w.trusted = nil
 	w.apply(p)
-	_, plan := w.plan(w.set(p))
+	_, plan := w.plan(w.declared(p))
 	if len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0].Text, "els.trusted()") || w.leaks(insert) {
 		t.Errorf("untrusted: %v", plan.Notes)
 	}
@@ -235,7 +235,7 @@ func TestNoReplicationForProjects(t *testing.T) {
 		}
 	}
 	w.exec(`ALTER ROLE published_user REPLICATION`)
-	if _, p := w.plan(w.set(project("published", "user_id"))); len(p.Changes) != 1 || p.Changes[0].Action() != reconciler.Update {
+	if _, p := w.plan(w.declared(project("published", "user_id"))); len(p.Changes) != 1 || p.Changes[0].Action() != reconciler.Update {
 		t.Errorf("REPLICATION is not seen:\n%s", describe(p))
 	}
 	w.apply(project("published", "user_id"))
@@ -252,7 +252,7 @@ CREATE VIEW keyhole.v AS SELECT * FROM keyhole.both; GRANT USAGE ON SCHEMA keyho
 	if w.leaks(insert) {
 		t.Error("the view of a table tells of a project's keys")
 	}
-	_, p := w.plan(w.set(project("keyone", "user_id"), project("keytwo", "user_id")))
+	_, p := w.plan(w.declared(project("keyone", "user_id"), project("keytwo", "user_id")))
 	if len(p.Notes) > 0 || !w.leaks(leak{try: `DELETE FROM keyone.t`, as: "keyone_service"}) || !w.leaks(leak{try: `SELECT 1 FROM (SELECT count(*) FROM keyhole.both) x`, as: "keytwo_anon"}) {
 		t.Errorf("more is taken than leads somewhere: %v", p.Notes)
 	}

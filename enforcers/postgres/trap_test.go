@@ -61,7 +61,7 @@ EXECUTE format('ALTER ROLE postgres IN DATABASE %I SET search_path = paths, pg_c
 func TestTableMadeMeanwhile(t *testing.T) {
 	w := newWorld(t, "made", `CREATE SCHEMA made`)
 	w.apply(project("made", "user_id"))
-	r, p := w.plan(w.set(project("made", "user_id")))
+	r, p := w.plan(w.declared(project("made", "user_id")))
 	w.exec(`CREATE TABLE made.t (user_id text); INSERT INTO made.t VALUES ('alice'); GRANT SELECT ON made.t TO made_user`)
 	if err := r.Apply(t.Context(), p, nil).Err(); err != nil {
 		t.Fatal(err)

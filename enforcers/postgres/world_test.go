@@ -115,17 +115,26 @@ func (w *world) plan(set specs.Set) (*reconciler.Reconciler, *reconciler.Plan) {
 	return r, p
 }
 
-// apply surveys, as the command does, and converges.
+// apply converges, as the command does, and checks that nothing is left to do.
 func (w *world) apply(projects ...specs.Project) {
 	w.t.Helper()
-	set := w.set(projects...)
+	set := w.declared(projects...)
 	r, p := w.plan(set)
 	if err := r.Apply(context.Background(), p, nil).Err(); err != nil {
 		w.t.Fatal(err)
 	}
-	if _, p := w.plan(set); !p.Empty() {
+	closed(r)
+	r, p = w.plan(set)
+	if !p.Empty() {
 		w.t.Fatalf("the plan is not empty after apply:\n%s", describe(p))
 	}
+	closed(r)
+}
+
+// closed gives back the connections of w.plan before the test ends: a server
+// has only so many.
+func closed(r *reconciler.Reconciler) {
+	_ = r.Enforcers[0].Enforcer.(*Enforcer).Close(context.Background())
 }
 
 // applyUnchecked converges what only adds.
@@ -136,7 +145,7 @@ func (w *world) applyUnchecked(set specs.Set) {
 	if err := r.Apply(context.Background(), p, nil).Err(); err != nil {
 		w.t.Fatal(err)
 	}
-	_ = r.Enforcers[0].Enforcer.(*Enforcer).Close(context.Background())
+	closed(r)
 }
 
 func project(name, ownerColumn string, tables ...specs.TableAccess) specs.Project {
