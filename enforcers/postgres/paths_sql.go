@@ -101,8 +101,7 @@ ORDER BY 3, 6, 7`
 const unsafeSQL = pathsCTE + strangeCTE + `
 SELECT DISTINCT c.nspname, c.relname, p.base, p.does
 FROM (SELECT base, home, rel, does FROM paths
-      UNION ALL SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)), 0, x.rel, x.does
-      FROM strange x JOIN pg_proc p ON p.oid = x.proc JOIN pg_namespace n ON n.oid = p.pronamespace
+      UNION ALL SELECT what, 0, rel, does FROM strange
       UNION ALL SELECT format('what the rule %I on it does', rulename), 0, ev_class, (ARRAY['UPDATE', 'INSERT', 'DELETE'])[ev_type::text::int - 1]
       FROM pg_rewrite WHERE ev_type <> '1' AND ev_action::text <> '<>') p,
 LATERAL (SELECT n.nspname, c.relname, c.relnamespace FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p.rel OFFSET 0) c

@@ -115,6 +115,15 @@ ALTER TYPE elsewhere.mood OWNER TO app; CREATE FUNCTION elsewhere.alike(elsewher
 		undo: sinkUndo, as: "leak_service", try: `SELECT count(*) FROM (SELECT m FROM leak.notes ORDER BY m OFFSET 0) o`, addr: "postgres.table.leaks.leak.notes", says: "no delete, insert, select, update for anybody: it would reach elsewhere.less(elsewhere.mood, elsewhere.mood)",
 	},
 	{
+		name: "view of a stranger's below", from: invokers, do: sink + `SET ROLE carol; CREATE VIEW elsewhere.w AS SELECT 1 AS x; GRANT SELECT ON elsewhere.w TO PUBLIC; RESET ROLE;
+CREATE VIEW leak.v WITH (security_invoker = on) AS SELECT x FROM elsewhere.w; ALTER VIEW leak.v OWNER TO app; GRANT SELECT ON leak.v TO leak_service; SET ROLE carol; CREATE FUNCTION elsewhere.g() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM leak.notes); END'; CREATE OR REPLACE VIEW elsewhere.w AS SELECT elsewhere.g() AS x; RESET ROLE`,
+		undo: `DROP VIEW leak.v; ` + sinkUndo, as: "leak_service", try: `SELECT x FROM leak.v`, addr: "postgres.table.leaks.leak.v", says: "leak.v: no delete, insert, select, update for anybody: it would reach the view elsewhere.w, which a stranger to it could have call what he likes",
+	},
+	{
+		name: "function of a stranger's in a view below", from: invokers, do: sink + `CREATE VIEW elsewhere.w AS SELECT elsewhere.f(1) AS x; GRANT SELECT ON elsewhere.w TO PUBLIC; CREATE VIEW leak.v WITH (security_invoker = on) AS SELECT x FROM elsewhere.w; GRANT SELECT ON leak.v TO leak_service`,
+		undo: `DROP VIEW leak.v; ` + sinkUndo, as: "leak_service", try: `SELECT x FROM leak.v`, addr: "postgres.table.leaks.leak.v", says: "leak.v: no delete, insert, select, update for anybody: it would reach elsewhere.f(integer)",
+	},
+	{
 		name: "key to a project's table", do: `CREATE TABLE elsewhere.child (x int REFERENCES leak.orders); GRANT INSERT ON elsewhere.child TO PUBLIC`,
 		try: `INSERT INTO elsewhere.child VALUES (2)`, addr: "elsewhere.child", says: "may INSERT: the table reaches leak.orders",
 	},

@@ -77,5 +77,8 @@ func unsafeHint(reaches string) string {
 	if strings.HasSuffix(reaches, ")") {
 		return ", a function that runs then past policies, or that a stranger to the table could replace; to allow it declare the function in the schema, or as trusted in the database block"
 	}
+	if strings.HasPrefix(reaches, "the view ") {
+		return ", which a stranger to it could have call what he likes; to allow it give the view to the owner of what uses it"
+	}
 	return ", past its policies"
 }
