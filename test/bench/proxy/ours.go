@@ -71,6 +71,10 @@ func serveOurs(args []string) error {
 	if err := os.WriteFile(key, []byte("real-key\n"), 0o600); err != nil {
 		return err
 	}
+	old := time.Now().Add(-time.Hour) // one that changed a moment ago is read for each request
+	if err := os.Chtimes(key, old, old); err != nil {
+		return err
+	}
 	audit, err := os.Create(filepath.Join(dir, "audit.log"))
 	if err != nil {
 		return err
