@@ -106,6 +106,22 @@ func TestForbiddenBranch(t *testing.T) {
 	}
 }
 
+// What a host has against a push, its user reads: of a protected branch, as
+// Gitea says it.
+func TestHostRefusesPush(t *testing.T) {
+	r := newRig(t)
+	hook := "#!/bin/sh\necho 'error: Not allowed to push to protected branch agent/x' >&2\nexit 1\n"
+	if err := os.WriteFile(r.dir+"/srv/u/shop.git/hooks/pre-receive", []byte(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := r.clone()
+	r.commit(dir, "b.txt", "b")
+	r.refused(dir, []string{"push", "origin", "HEAD:agent/x"}, "remote: error: Not allowed to push to protected branch agent/x", "HEAD -> agent/x (pre-receive hook declined)")
+	if r.at("refs/heads/agent/x") != "" {
+		t.Error("pushed")
+	}
+}
+
 func random(n int) string {
 	b := make([]byte, n)
 	x := uint32(1)
