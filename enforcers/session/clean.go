@@ -35,14 +35,15 @@ func (s *running) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()
 	c := s.cleaner()
-	for more := true; more; {
-		var err error
-		if more, err = c.turn(ctx); err == nil {
-			continue
-		}
-		if _, gone := os.Lstat(s.RunDir.Session(s.id)); !errors.Is(gone, os.ErrNotExist) { // else someone else has done it
-			s.log().WarnContext(ctx, "remains of the session are left for the next apply", "session", s.id, "err", err)
-		}
+	var err error
+	for more := true; more && err == nil; {
+		more, err = c.turn(ctx)
+	}
+	if err == nil {
+		return
+	}
+	if _, gone := os.Lstat(s.RunDir.Session(s.id)); !errors.Is(gone, os.ErrNotExist) { // else someone else has done it
+		s.log().WarnContext(ctx, "remains of the session are left for the next apply", "session", s.id, "err", err)
 	}
 }
 
