@@ -100,7 +100,7 @@ func yard(t *testing.T, conn *pgx.Conn, rnd *rand.Rand, tables []deedTable) (mad
 					break
 				}
 				option := pick("", "WITH (security_invoker)")
-				o.invoker = o.invoker && (k > 0 || option != "")
+				o.invoker = o.invoker && (k > 0 || option != "" && major >= invokers)
 				above := fmt.Sprintf("%s_%d", name, k)
 				if k == 2 {
 					above = name

@@ -94,23 +94,15 @@ func chosen() (installation, error) {
 // are installed, sorted.
 func Fetched() []int { return slices.Sorted(maps.Keys(fetched())) }
 
-// Program is a command with a program of the cluster's version, or of a newer
-// one that is installed: a client knows older servers. It skips the test where
-// neither has it.
+// Program is a command with a program of the cluster's version: what a newer one
+// writes is not for older servers. It skips the test where there is none.
 func (s *Server) Program(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	places := []installation{s.in}
-	if in, err := newest(); err == nil && in.major >= s.in.major {
-		places = append(places, in)
+	path := filepath.Join(s.in.bin, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("PostgreSQL %d is here without %s", s.Major, name)
 	}
-	for _, in := range places {
-		path := filepath.Join(in.bin, name)
-		if _, err := os.Stat(path); err == nil {
-			return exec.Command(path, args...)
-		}
-	}
-	t.Skipf("PostgreSQL %d is here without %s", s.in.major, name)
-	return nil
+	return exec.Command(path, args...)
 }
 
 // AsServer is a command of the server's user, for as long as this process
