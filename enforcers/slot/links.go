@@ -77,12 +77,7 @@ func parseLink(m []byte) (link, error) {
 		case unix.IFLA_IFALIAS:
 			l.alias = nl.BytesToString(value)
 		case unix.IFLA_LINKINFO:
-			return netask.Attributes(value, func(kind uint16, value []byte) error {
-				if kind == nl.IFLA_INFO_KIND {
-					l.kind = nl.BytesToString(value)
-				}
-				return nil
-			})
+			return takeKind(value, &l.kind)
 		case unix.IFLA_AF_SPEC:
 			return netask.Attributes(value, func(family uint16, value []byte) error { return addSysctls(l.sysctls, family, value) })
 		}
@@ -207,4 +202,14 @@ func parseAddrMsg(m []byte) (p netip.Prefix, link int, err error) {
 		err = fmt.Errorf("an address of link %d: %w", msg.Index, err)
 	}
 	return p, int(msg.Index), err
+}
+
+// takeKind takes a link's kind out of its IFLA_LINKINFO, see rtnetlink(7).
+func takeKind(info []byte, kind *string) error {
+	return netask.Attributes(info, func(a uint16, value []byte) error {
+		if a == nl.IFLA_INFO_KIND {
+			*kind = nl.BytesToString(value)
+		}
+		return nil
+	})
 }

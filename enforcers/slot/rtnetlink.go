@@ -135,12 +135,7 @@ func parseInnerLink(m []byte) (innerLink, error) {
 		case unix.IFLA_IFNAME:
 			l.name = nl.BytesToString(value)
 		case unix.IFLA_LINKINFO:
-			return netask.Attributes(value, func(kind uint16, value []byte) error {
-				if kind == nl.IFLA_INFO_KIND {
-					l.kind = nl.BytesToString(value)
-				}
-				return nil
-			})
+			return takeKind(value, &l.kind)
 		case unix.IFLA_AF_SPEC:
 			return netask.Attributes(value, func(family uint16, value []byte) (err error) {
 				if family == unix.AF_INET6 {
