@@ -94,7 +94,7 @@ func (p *Process) findChild(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_PID, p.outer.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {

@@ -81,8 +81,11 @@ func (p *Process) settled(ctx context.Context) error {
 		if last == nil {
 			return p.openRoot(root)
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("the sandbox is not as it should be: %w", errors.Join(last, ctx.Err()))
+		switch why := context.Cause(ctx); {
+		case errors.Is(why, context.DeadlineExceeded):
+			return fmt.Errorf("the sandbox is not as it should be: %w", errors.Join(last, why))
+		case why != nil:
+			return why
 		}
 		next.wait()
 	}

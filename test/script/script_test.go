@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/cordontest"
 	"github.com/aicodesit/cordon/internal/kerneltest"
@@ -45,6 +46,7 @@ func TestScripts(t *testing.T) {
 // TestHostScripts runs each script in this test again, on its own host.
 func TestHostScripts(t *testing.T) {
 	if file := os.Getenv(workVar); file != "" {
+		go endIfFailed(t)
 		testscript.Run(t, params(t, testscript.Params{Files: []string{file}}, os.Getenv(binVar)))
 		return
 	}
@@ -81,6 +83,18 @@ func onHost(t *testing.T, file, name, bin string) {
 
 // build builds the program once for all scripts and returns its folder, with
 // the scripts' helpers in it.
+// endIfFailed ends what still runs on the host once a script has failed: all of
+// it would be waited for, and what was wrong not be told until then.
+func endIfFailed(t *testing.T) {
+	if os.Getppid() != 1 { // on no host of its own
+		return
+	}
+	for !t.Failed() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	_ = unix.Kill(-1, unix.SIGKILL) // all of this namespace but this process and the first
+}
+
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Dir(cordontest.Build(t))
