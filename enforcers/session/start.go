@@ -46,6 +46,9 @@ func (s *running) start(ctx context.Context, p *plan, begin func()) (*bwrap.Proc
 		return nil, err
 	}
 	proc, err := s.launch(ctx, p)
+	for try := 1; errors.Is(err, bwrap.ErrReplaced) && try < launchTries; try++ { // by another session that found it changed
+		proc, err = s.launch(ctx, p)
+	}
 	var network *networkError
 	if errors.As(err, &network) {
 		proc, err = s.launchIsolated(ctx, p, network)
@@ -67,6 +70,9 @@ func (s *running) start(ctx context.Context, p *plan, begin func()) (*bwrap.Proc
 	}
 	return proc, nil
 }
+
+// launchTries bounds how often a session's tree may be made anew while it starts.
+const launchTries = 5
 
 // freshGroup removes the control group of a session that is started again:
 // Linux (6.18 at least) kills at once what is cloned into a group that

@@ -41,6 +41,10 @@ func Start(s Spec) (*Process, error) {
 	if err := s.checkFiles(); err != nil {
 		return nil, err
 	}
+	var err error
+	if s.tree, err = s.standing(); err != nil {
+		return nil, err
+	}
 	var files fileList
 	defer files.close()
 	for _, f := range s.Files {

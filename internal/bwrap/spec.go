@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Spec is one sandbox to start.
@@ -36,6 +38,30 @@ type Spec struct {
 
 	// Enter prepares the cgroup; see session.Groups.
 	Enter func(*syscall.SysProcAttr) (leave func() error, err error)
+
+	tree fileID // of Root, as it is when bubblewrap is started
+}
+
+// ErrReplaced is a [Spec.Root] that was made anew while bubblewrap was started.
+// To start it once more is all it takes.
+var ErrReplaced = errors.New("the root was made anew meanwhile")
+
+// standing is what Root is now.
+func (s Spec) standing() (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(s.Root, &st); err != nil {
+		return fileID{}, &os.PathError{Op: "stat", Path: s.Root, Err: err}
+	}
+	return idOf(&st), nil
+}
+
+// stands returns [ErrReplaced] when Root is another by now.
+func (s Spec) stands() error {
+	now, err := s.standing()
+	if err == nil && now != s.tree {
+		err = fmt.Errorf("%s: %w", s.Root, ErrReplaced)
+	}
+	return err
 }
 
 // Mount is something put on top of the root. Exactly one of Source, Content

@@ -140,6 +140,13 @@ func (s Spec) stageTree() error {
 		return fmt.Errorf("open_tree %s: %w", s.Root, err)
 	}
 	defer unix.Close(tree)
+	var st unix.Stat_t
+	if err := unix.Fstat(tree, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: s.Root, Err: err}
+	}
+	if idOf(&st) != s.tree {
+		return fmt.Errorf("%s: %w", s.Root, ErrReplaced)
+	}
 	point, err := unix.Open(place, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: place, Err: err}

@@ -60,10 +60,6 @@ func (p *Process) Verify(ctx context.Context) error {
 // settled waits for the last step before the gate: the root is ours and the
 // privileges are gone.
 func (p *Process) settled(ctx context.Context) error {
-	var tree unix.Stat_t
-	if err := unix.Stat(p.spec.Root, &tree); err != nil {
-		return &os.PathError{Op: "stat", Path: p.spec.Root, Err: err}
-	}
 	var last error
 	var next pause
 	for {
@@ -73,13 +69,13 @@ func (p *Process) settled(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("bubblewrap ended while it set the sandbox up: %w", err)
-		case idOf(&now) != idOf(&tree):
+		case idOf(&now) != p.spec.tree:
 			last = fmt.Errorf("its root is not %s", p.spec.Root)
 		default:
 			last = p.verifyStatus()
 		}
 		if last == nil {
-			return p.openRoot(root)
+			return errors.Join(p.spec.stands(), p.openRoot(root))
 		}
 		switch why := context.Cause(ctx); {
 		case errors.Is(why, context.DeadlineExceeded):
