@@ -28,6 +28,24 @@ func (e *Enforcer) ChangeNotes(changes []reconciler.Change) []reconciler.Note {
 			out = append(out, reconciler.Note{Addr: c.Addr(), Text: text})
 		}
 	}
+	return append(out, adoptions(changes)...)
+}
+
+// adoptions tell of schemas that are taken over: those that begin to be a
+// project's and have tables already.
+func adoptions(changes []reconciler.Change) []reconciler.Note {
+	full := map[reconciler.Addr]bool{}
+	for _, c := range changes {
+		if t, ok := c.After.(Table); ok {
+			full[schemaAddr(t.Database, t.Schema)] = true
+		}
+	}
+	var out []reconciler.Note
+	for _, c := range changes {
+		if _, ok := c.After.(Schema); ok && c.Action() == reconciler.Create && full[c.Addr()] {
+			out = append(out, reconciler.Note{Addr: c.Addr(), Text: "it has tables already: everybody (PUBLIC) loses what they may do with them, and who reached them by that alone can't any more"})
+		}
+	}
 	return out
 }
 

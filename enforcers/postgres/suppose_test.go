@@ -139,3 +139,27 @@ func TestSupposeIsSorted(t *testing.T) {
 		t.Errorf("got %+v", got.Tables)
 	}
 }
+
+// Who has PUBLIC's privileges on tables that become a project's loses them: a
+// plan says so, and nothing of the kind where there is no table yet.
+func TestAdoptionIsTold(t *testing.T) {
+	e := New(Options{})
+	schema := Schema{Database: "main", Name: "shop"}
+	table := Table{Database: "main", Schema: "shop", Name: "orders"}
+	for name, c := range map[string]struct {
+		changes []reconciler.Change
+		told    bool
+	}{
+		"with tables":    {[]reconciler.Change{{After: schema}, {After: table}}, true},
+		"empty":          {[]reconciler.Change{{After: schema}}, false},
+		"a new table":    {[]reconciler.Change{{Before: schema, After: schema}, {After: table}}, false},
+		"of another one": {[]reconciler.Change{{After: Schema{Database: "main", Name: "blog"}}, {After: table}}, false},
+	} {
+		told := slices.ContainsFunc(e.ChangeNotes(c.changes), func(n reconciler.Note) bool {
+			return n.Addr == schema.Addr() && strings.Contains(n.Text, "everybody (PUBLIC) loses")
+		})
+		if told != c.told {
+			t.Errorf("%s: %v", name, e.ChangeNotes(c.changes))
+		}
+	}
+}
