@@ -26,7 +26,7 @@ func New(version string, state func() loop.State) *Metrics {
 		changes:  counter("cordon_changes_total", "Changes made, by part and by what they did: create, update, delete.", "part", "action"),
 		failures: counter("cordon_part_failures_total", "Times that a part began to fail, or failed for another reason.", "part"),
 		drift:    counter("cordon_drift_total", "Resources that somebody else changed.", "part"),
-		seen:     counter("cordon_events_total", "Events, by kind.", "kind"),
+		seen:     counter("cordon_events_total", "Events, by kind. Of sessions that began and ended between two looks there are none.", "kind"),
 		lost:     counter("cordon_events_lost_total", "Events that could not be written into the event log."),
 		passes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "cordon_reconcile_duration_seconds", Help: "How long it took to look at a group of parts and to repair what differed.",
