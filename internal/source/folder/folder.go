@@ -117,10 +117,10 @@ func (s *Source) setStatus(how, note string) {
 func (s *Source) Fetch(ctx context.Context) (source.Revision, error) {
 	r, err := s.steady(ctx)
 	if ctx.Err() == nil {
-		if err != nil { // there is nobody to wait for: what is newest is no good
+		s.learn(r, err)
+		if err != nil && !errors.Is(err, errAway) { // there is nobody to wait for: what is newest is no good
 			err = fmt.Errorf("%w: %w", source.ErrRefused, err)
 		}
-		s.learn(r, err)
 	}
 	return r, err
 }

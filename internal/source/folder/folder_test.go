@@ -375,7 +375,7 @@ func TestUnreadable(t *testing.T) {
 		make func(dir string) error
 		want string
 	}{
-		"no directory":    {func(dir string) error { return os.RemoveAll(dir) }, "no such file"},
+		"no directory":    {func(dir string) error { return os.RemoveAll(dir) }, "no such directory; it is waited for"},
 		"empty":           {func(string) error { return nil }, "no *.hcl file"},
 		"FIFO":            {func(dir string) error { return syscall.Mkfifo(dir+"/x.hcl", 0o644) }, "x.hcl: a name that ends in .hcl must be a file"},
 		"directory":       {func(dir string) error { return os.Mkdir(dir+"/x.hcl", 0o755) }, "x.hcl: a name that ends in .hcl must be a file"},
@@ -395,6 +395,9 @@ func TestUnreadable(t *testing.T) {
 			r, err := s.Fetch(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tt.want) || r.ID != "" {
 				t.Errorf("got %q, %v, want %q", r.ID, err, tt.want)
+			}
+			if errors.Is(err, source.ErrRefused) == (name == "no directory") {
+				t.Errorf("%v: is it refused, or away?", err)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,10 @@ import (
 
 	"github.com/aicodesit/cordon/internal/source"
 )
+
+// errAway is a directory that is not there: a file system that is not mounted
+// yet, or a name that was mistyped.
+var errAway = errors.New("no such directory; it is waited for")
 
 // ours tells whether a name is of a file that cordon reads.
 func ours(name string) bool {
@@ -27,6 +32,9 @@ func ours(name string) bool {
 func read(dir string) (source.Revision, error) {
 	r := source.Revision{Origin: dir}
 	entries, err := os.ReadDir(dir) // sorted
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, fmt.Errorf("%s: %w", dir, errAway)
+	}
 	if err != nil {
 		return r, err
 	}
