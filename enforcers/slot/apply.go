@@ -9,7 +9,7 @@ import (
 
 // Apply implements [reconciler.Enforcer]. A slot that differs gets a new veth
 // pair; the namespace stays while it lives, for the session in it, unless it
-// holds what can't be taken out.
+// holds what can't be taken out or is another's.
 func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	if !want.Host.IsValid() || !want.Session.IsValid() {
 		return fmt.Errorf("%s: has no addresses", want.Addr())
 	}
-	want.link, want.fresh = old.link, old.fresh
+	want.link, want.fresh, want.foreign = old.link, old.fresh, old.foreign
 	return wrap(want, e.kernel.build(ctx, want))
 }
 

@@ -54,16 +54,14 @@ func (k linux) namespace(s Slot) (*os.File, error) {
 		return nil, err
 	}
 	if st == live {
-		usable := false
-		err := alone(func() (err error) {
-			usable, err = empty(ns)
-			usable = usable && !s.fresh
-			return err
-		})
-		if err != nil || usable {
-			return ns, err
+		usable, err := k.clear(ns, s)
+		if err == nil && usable && !s.fresh {
+			return ns, nil
 		}
 		_ = ns.Close()
+		if err != nil {
+			return nil, err
+		}
 	}
 	if st != absent {
 		if err := unpin(path); err != nil {
@@ -78,6 +76,19 @@ func (k linux) namespace(s Slot) (*os.File, error) {
 		err = fmt.Errorf("%s: the namespace is not to be seen at its pin", path)
 	}
 	return ns, err
+}
+
+// clear empties the slot's namespace, and tells whether it can be used. What is
+// not its own stays as it is.
+func (k linux) clear(ns *os.File, s Slot) (usable bool, err error) {
+	if own, err := k.owns(ns, s); err != nil || !own {
+		return false, err
+	}
+	err = alone(func() error {
+		usable, err = empty(ns)
+		return err
+	})
+	return usable, err
 }
 
 // empty enters ns and removes the session's end of the pair, and with it the
@@ -312,7 +323,7 @@ func (k linux) remove(_ context.Context, s Slot) error {
 	}
 	if st == live {
 		defer ns.Close()
-		if err := alone(func() error { _, err := empty(ns); return err }); err != nil {
+		if _, err := k.clear(ns, s); err != nil {
 			return err
 		}
 	}

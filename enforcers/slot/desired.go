@@ -37,7 +37,8 @@ type Slot struct {
 	Egress  string       `json:"egress"`  // [specs.EgressInternet]: there is a default route through the host end
 	Drift   []string     `json:"drift,omitempty"`
 
-	fresh bool // it needs another namespace
+	fresh   bool // it needs another namespace
+	foreign bool // the namespace that is pinned is another's: nothing in it is to be changed
 
 	link string // name of the host end as read; "" when there is none
 }

@@ -37,6 +37,10 @@
 // (what a run that was killed leaves): it is never touched, and the slot is
 // then refused.
 //
+// A pinned namespace that is the host's own, is pinned for another slot too, or
+// does not hold the other end of the slot's link is another's, mounted over the
+// pin: it is drift, and only the pin goes, nothing in the namespace.
+//
 // # Cost
 //
 // Reading takes one dump of links, of addresses and of qdiscs for all slots, and

@@ -19,6 +19,7 @@ const (
 	absent state = iota // nothing
 	dead                // a file, but no namespace
 	live
+	hosts // the host's own namespace
 )
 
 // inside is what a namespace shows of itself.
@@ -52,7 +53,13 @@ func fallback(name, kind string, up bool) bool {
 
 // addInside takes over what the namespace shows.
 func (s *Slot) addInside(in inside) {
-	if in.state != live {
+	switch in.state {
+	case live:
+	case hosts:
+		s.drift("the pin shows the host's network namespace")
+		s.foreign = true
+		return
+	default:
 		s.drift("no namespace is pinned")
 		return
 	}
@@ -62,6 +69,18 @@ func (s *Slot) addInside(in inside) {
 	s.addAddresses(in)
 	s.addRoutes(in)
 	s.checkRest(in)
+}
+
+// checkPair looks whether eth0 inside is the other end of l: where it is not, the
+// namespace that is pinned is another's, as both ends of a pair go together.
+func (s *Slot) checkPair(l *link, in inside) {
+	if l == nil || in.state != live {
+		return
+	}
+	if !slices.ContainsFunc(in.links, func(i innerLink) bool { return i.name == inner && i.peer == l.index }) {
+		s.drift("the pin shows another namespace: the other end of %s is not in it", l.name)
+		s.foreign = true
+	}
 }
 
 // addLinks takes over what links there are, and tells whether eth0 is there.

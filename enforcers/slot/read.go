@@ -105,6 +105,7 @@ func (e *Enforcer) assemble(ctx context.Context, keys []key, host func(key, stri
 		}
 		s.addHost(l)
 		s.addInside(insides[i])
+		s.checkPair(l, insides[i])
 		s.checkSysctls(l)
 		out = append(out, s)
 	}

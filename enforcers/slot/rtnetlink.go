@@ -19,6 +19,7 @@ import (
 // innerLink is a link in a namespace.
 type innerLink struct {
 	index      int
+	peer       int // index of the other end of a pair, wherever that is
 	name, kind string
 	up, ipv6   bool
 }
@@ -129,11 +130,17 @@ func parseInnerLink(m []byte) (innerLink, error) {
 		return innerLink{}, errCut
 	}
 	msg := nl.DeserializeIfInfomsg(m)
-	l := innerLink{index: int(msg.Index), up: msg.Flags&unix.IFF_UP != 0}
+	// Before Linux 5.11 a peer of the same index is not told.
+	l := innerLink{index: int(msg.Index), peer: int(msg.Index), up: msg.Flags&unix.IFF_UP != 0}
 	err := netask.Attributes(m[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) error {
 		switch kind {
 		case unix.IFLA_IFNAME:
 			l.name = nl.BytesToString(value)
+		case unix.IFLA_LINK:
+			if len(value) != 4 {
+				return errCut
+			}
+			l.peer = int(binary.NativeEndian.Uint32(value))
 		case unix.IFLA_LINKINFO:
 			return takeKind(value, &l.kind)
 		case unix.IFLA_AF_SPEC:

@@ -641,6 +641,108 @@ func TestRemoveWhileInUse(t *testing.T) {
 	leavesNothing(t)
 }
 
+// A pin over which another namespace is mounted is only taken away: nothing in
+// that is changed.
+func TestPinOfAnothersNamespace(t *testing.T) {
+	kerneltest.Host(t)
+	ctx := context.Background()
+	e, k := real()
+	n := sets()[0].Networks[0]
+	host := k.dir.Netns(n.Name, 0)
+	eth0 := veth(inner)
+	must(t, netlink.LinkAdd(eth0))
+	t.Cleanup(func() { _ = netlink.LinkDel(eth0) })
+	must(t, netlink.AddrAdd(byName(t, inner), parse(t, "198.51.100.1/24")))
+	must(t, netlink.LinkSetUp(byName(t, inner)))
+	lo, own := byName(t, "lo"), parse(t, "198.51.100.9/32")
+	must(t, netlink.AddrAdd(lo, own))
+	t.Cleanup(func() { _ = netlink.AddrDel(lo, own) })
+	state := func() string {
+		addrs, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+		must(t, err)
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{LinkIndex: byName(t, inner).Attrs().Index}, netlink.RT_FILTER_OIF)
+		must(t, err)
+		addrs = slices.DeleteFunc(addrs, func(a netlink.Addr) bool { return strings.HasPrefix(a.Label, "c-") })
+		return fmt.Sprint(byName(t, inner).Attrs().Index, addrs, routes)
+	}
+	before := state()
+	other := func() error { // with nothing of a slot's
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.AddrAdd(lo, own), unix.Mount("/proc/thread-self/ns/net", host, "", unix.MS_BIND, ""))
+	}
+	for name, c := range map[string]struct {
+		do   func()
+		want string
+	}{
+		"the host's": {func() { must(t, unix.Mount("/proc/self/ns/net", host, "", unix.MS_BIND, "")) }, "the host's network namespace"},
+		"the host's, the link gone": {func() {
+			must(t, netlink.LinkDel(byName(t, "c-llm.0")))
+			must(t, unix.Mount("/proc/self/ns/net", host, "", unix.MS_BIND, ""))
+		}, "the host's network namespace"},
+		"another slot's": {func() { must(t, unix.Mount(k.dir.Netns(n.Name, 1), host, "", unix.MS_BIND, "")) }, "another namespace"},
+		"another slot's, the links gone": {func() {
+			must(t, unix.Mount(k.dir.Netns(n.Name, 1), host, "", unix.MS_BIND, ""))
+			must(t, netlink.LinkDel(byName(t, "c-llm.0")))
+			must(t, netlink.LinkDel(byName(t, "c-llm.1")))
+		}, "no eth0"},
+		"some other": {func() { must(t, alone(other)) }, "another namespace"},
+	} {
+		for _, remove := range []bool{false, true} {
+			must(t, create(t, e, n, 0))
+			must(t, create(t, e, n, 1))
+			c.do()
+			victim, err := os.Open(host)
+			must(t, err)
+			read, err := e.ReadPart(ctx, []reconciler.Addr{Addr(n.Name, 0)})
+			must(t, err)
+			if d := strings.Join(read[0].(Slot).Drift, "; "); !strings.Contains(d, c.want) {
+				t.Errorf("%s: drift %q", name, d)
+			}
+			pinned := inNamespace(t, victim)
+			change := reconciler.Change{Before: read[0], After: desired(n, 0)}
+			if remove {
+				change.After = nil
+			}
+			must(t, e.Apply(ctx, change))
+			if after := inNamespace(t, victim); after != pinned && !strings.HasPrefix(name, "the host's") {
+				t.Errorf("%s, remove %t: was\n%s, is\n%s", name, remove, pinned, after)
+			}
+			_ = victim.Close()
+			if after := state(); after != before {
+				t.Fatalf("%s, remove %t: the host was\n%s, is\n%s", name, remove, before, after)
+			}
+			left, err := e.ReadPart(ctx, []reconciler.Addr{Addr(n.Name, 0)})
+			must(t, err)
+			if remove != (len(left) == 0) || !remove && left[0].(Slot).Drift != nil {
+				t.Errorf("%s, remove %t: %+v", name, remove, left)
+			}
+			must(t, e.Apply(ctx, reconciler.Change{Before: desired(n, 0)}))
+			must(t, e.Apply(ctx, reconciler.Change{Before: desired(n, 1)}))
+		}
+	}
+	leavesNothing(t)
+}
+
+// inNamespace shows the addresses in a namespace.
+func inNamespace(t *testing.T, ns *os.File) (out string) {
+	t.Helper()
+	must(t, alone(func() error {
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		addrs, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+		out = fmt.Sprint(addrs)
+		return err
+	}))
+	return out
+}
+
 // A record has no type: a plan of records is shown, never applied.
 func TestApplyRefusesRecords(t *testing.T) {
 	f := newFake()
