@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -19,8 +20,9 @@ func (s *Server) Review() {
 	}
 }
 
-// reviews looks whenever it is to, until ctx ends.
+// reviews looks whenever it is to, until ctx ends and with it what it began.
 func (s *Server) reviews(ctx context.Context) {
+	defer s.ending.all.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,16 +41,15 @@ func (s *Server) reviewAll(ctx context.Context) {
 	if !ready {
 		return
 	}
+	revoked := s.ending.now() // first: what ends meanwhile may be in the list
 	list, err := s.List(ctx, set)
 	if err != nil {
 		s.Log.ErrorContext(ctx, "whether users may still have their sessions is not known", "error", err)
 		return
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
 	users := map[uint32]*census{}
 	for _, x := range list {
-		if x.Operator == nil {
+		if x.Operator == nil || revoked[x.ID] {
 			continue
 		}
 		who := users[*x.Operator]
@@ -64,9 +65,38 @@ func (s *Server) reviewAll(ctx context.Context) {
 		case err != nil:
 			s.Log.ErrorContext(ctx, "whether a user may still have a session is not known", "session", x.ID, "error", err)
 		case why != "":
-			all.Go(func() { s.revoke(ctx, x, why) })
+			s.ending.begin(x.ID, func() { s.revoke(ctx, x, why) })
 		}
 	}
+}
+
+// endings are the sessions that are being ended. Each may take all of its grace
+// period, for which no other is kept waiting.
+type endings struct {
+	all sync.WaitGroup
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+func (e *endings) now() map[string]bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.ids)
+}
+
+func (e *endings) begin(id string, end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ids == nil {
+		e.ids = map[string]bool{}
+	}
+	e.ids[id] = true
+	e.all.Go(func() {
+		end()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.ids, id)
+	})
 }
 
 // revoke ends a session as `cordon stop` does.

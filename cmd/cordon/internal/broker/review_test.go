@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/reconciler/loop"
@@ -61,6 +63,7 @@ func TestReview(t *testing.T) {
 		d.broken = c.broken
 		s.accounts = d
 		s.reviewAll(t.Context())
+		s.ending.all.Wait()
 		slices.Sort(ended)
 		if len(ended) != len(c.want) {
 			t.Errorf("%s: ended %q, want %q", name, ended, c.want)
@@ -72,5 +75,49 @@ func TestReview(t *testing.T) {
 				t.Errorf("%s: ended %q and told %q, want %q", name, ended[i], told[id], want)
 			}
 		}
+	}
+}
+
+// A session that uses its grace period keeps no other from being ended, and is
+// itself ended once.
+func TestReviewGoesOnWhileOneEnds(t *testing.T) { synctest.Test(t, reviewGoesOn) }
+
+func reviewGoesOn(t *testing.T) {
+	bob := uint32(1000)
+	var running []Session
+	for _, id := range []string{"slow", "next"} {
+		running = append(running, Session{Status: session.Status{Lease: specs.Lease{ID: id, Project: "shop", Sandbox: id, Operator: &bob}}})
+	}
+	told, asked := make(chan string, 8), make(chan string, 8)
+	var set atomic.Value
+	declare := func(sandboxes ...string) {
+		set.Store(specs.Set{Projects: []specs.Project{{Name: "shop", Operators: []string{"user:bob"}, Sandboxes: sandboxes}}})
+	}
+	declare("next")
+	s := New(Options{
+		Set:  func() (specs.Set, bool) { return set.Load().(specs.Set), true },
+		List: func(context.Context, specs.Set) ([]Session, error) { return running, nil },
+		Stop: func(ctx context.Context, id string, _ session.Order) error {
+			asked <- id
+			<-ctx.Done() // it does not end
+			return context.Cause(ctx)
+		},
+		Emit: func(e loop.Event) { told <- e.Session },
+	})
+	s.accounts = db{users: map[string]uint32{"bob": bob}}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.reviews(ctx) }()
+	for _, want := range []string{"slow", "next"} {
+		s.Review()
+		if id := <-asked; id != want {
+			t.Errorf("%s is ended where %s should be", id, want)
+		}
+		declare()
+	}
+	end()
+	<-done // and with it what it began
+	if len(told) != 2 || len(asked) != 0 {
+		t.Errorf("%d events, %d more orders", len(told), len(asked))
 	}
 }

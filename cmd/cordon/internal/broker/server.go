@@ -73,6 +73,7 @@ type Server struct {
 	hush     hush
 	turns    turns
 	review   chan struct{}
+	ending   endings
 }
 
 // New returns a Server that answers the kinds of this package.
