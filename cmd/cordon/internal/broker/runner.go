@@ -145,17 +145,27 @@ func closeAll(fds []int) {
 	}
 }
 
-// Admit waits until the daemon says that it is this session's turn. A daemon
-// that is gone keeps nobody waiting.
+// errDaemonEnded tells who waited for a turn that there is none.
+var errDaemonEnded = errors.New("the daemon ended before the session began; ask again")
+
+// Admit waits until the daemon says that it is this session's turn. Where it
+// ends first the session does not begin: the next daemon may permit it no more,
+// and ends what runs, which this does not yet.
 func (r *Runner) Admit(ctx context.Context) error {
-	if _, err := r.control.Write([]byte{runnerReady}); err != nil {
-		return nil
-	}
 	stop := context.AfterFunc(ctx, func() { _ = r.control.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
+	_, err := r.control.Write([]byte{runnerReady})
 	var b [1]byte
-	_, _ = r.control.Read(b[:])
-	return context.Cause(ctx)
+	if err == nil {
+		_, err = r.control.Read(b[:])
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil || b[0] != runnerGo:
+		return errDaemonEnded
+	}
+	return nil
 }
 
 // Started tells the daemon that the next one may start.

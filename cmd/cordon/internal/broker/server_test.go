@@ -50,7 +50,9 @@ func beRunner() int {
 	}
 	signals := make(chan os.Signal, 16)
 	defer r.Notify(signals, unix.SIGUSR1, unix.SIGTERM, unix.SIGHUP)()
-	if r.Admit(context.Background()) != nil {
+	if err := r.Admit(context.Background()); err != nil {
+		fmt.Fprintln(r, err)
+		_ = r.Exit(session.Failed)
 		return 1
 	}
 	r.Started()
@@ -84,6 +86,7 @@ func beRunner() int {
 type host struct {
 	*Server
 	socket string
+	end    func() // of the daemon; returns when it has ended
 	mu     sync.Mutex
 	events []loop.Event
 }
@@ -115,7 +118,8 @@ func serve(t *testing.T, change func(*Options)) *host {
 	must(t, err)
 	done := make(chan error)
 	go func() { done <- h.Serve(ctx, l) }()
-	t.Cleanup(func() { cancel(); must(t, <-done) })
+	h.end = sync.OnceFunc(func() { cancel(); must(t, <-done) })
+	t.Cleanup(h.end)
 	return h
 }
 
@@ -230,12 +234,18 @@ func TestGarbageLater(t *testing.T) {
 func begun(t *testing.T, h *host, out *os.File, command string) *net.UnixConn {
 	t.Helper()
 	c := ready(t, h)
+	start(t, c, out, command)
+	return c
+}
+
+// start begins a command on a connection on which a runner waits.
+func start(t *testing.T, c *net.UnixConn, out *os.File, command string) {
+	t.Helper()
 	b, err := frame(begin{Command: [][]byte{[]byte(command)}})
 	must(t, err)
 	fd := int(out.Fd())
 	_, _, err = c.WriteMsgUnix(b, unix.UnixRights(fd, fd, fd), nil)
 	must(t, err)
-	return c
 }
 
 // ready is a connection on which a runner waits.
@@ -390,6 +400,25 @@ func TestRunnerDies(t *testing.T) {
 	code, err := h.client(w, w).Run(context.Background(), session.Request{Sandbox: "s", Command: []string{"die"}})
 	if code != session.Failed || err == nil {
 		t.Errorf("%d, %v", code, err)
+	}
+}
+
+// What the next daemon might not permit does not begin; what runs goes on.
+func TestDaemonEnds(t *testing.T) {
+	h := serve(t, nil)
+	cmd, out := h.other(t, "signals")
+	expect(t, out, "ready")
+	waits := ready(t, h)
+	h.end()
+	_, w := pipe(t)
+	start(t, waits, w, "copy")
+	if a, err := next(waits); err != nil || a.Text != errDaemonEnded.Error()+"\n" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	must(t, cmd.Process.Signal(unix.SIGTERM))
+	expect(t, out, "terminated")
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Error(err)
 	}
 }
 
