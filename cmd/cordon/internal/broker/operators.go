@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/user"
 	"slices"
 	"strconv"
@@ -18,6 +19,8 @@ type accounts interface {
 	group(name string) (gid uint32, err error)
 	// of returns a user's name and all groups, the primary one too.
 	of(uid uint32) (name string, gids []uint32, err error)
+	// answers returns an error when that something is unknown tells nothing.
+	answers() error
 }
 
 // system is the host's.
@@ -57,6 +60,25 @@ func (system) of(uid uint32) (string, []uint32, error) {
 		gids = append(gids, gid)
 	}
 	return u.Username, gids, nil
+}
+
+// answers looks into the files, of which each host has both: without them nobody
+// is known and no group has members. The lookups can't tell that: some make up
+// what root is.
+func (system) answers() error { return errors.Join(knowsRoot("/etc/passwd"), knowsRoot("/etc/group")) }
+
+// knowsRoot returns an error unless a passwd or group file has an id 0.
+func knowsRoot(file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.SplitN(line, ":", 4); len(f) == 4 && f[2] == "0" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: it does not know root", file)
 }
 
 func parseID(s string) (uint32, error) {

@@ -2,7 +2,10 @@ package broker
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ type db struct {
 	users, groups map[string]uint32
 	in            map[uint32][]uint32
 	broken        bool
+	away          bool // knows nobody
 }
 
 var errBroken = errors.New("no answer")
@@ -24,7 +28,7 @@ func (d db) user(name string) (uint32, error) {
 	switch {
 	case d.broken:
 		return 0, errBroken
-	case !ok:
+	case !ok || d.away:
 		return 0, user.UnknownUserError(name)
 	}
 	return id, nil
@@ -35,7 +39,7 @@ func (d db) group(name string) (uint32, error) {
 	switch {
 	case d.broken:
 		return 0, errBroken
-	case !ok:
+	case !ok || d.away:
 		return 0, user.UnknownGroupError(name)
 	}
 	return id, nil
@@ -43,11 +47,35 @@ func (d db) group(name string) (uint32, error) {
 
 func (d db) of(uid uint32) (string, []uint32, error) {
 	for name, id := range d.users {
-		if id == uid {
+		if id == uid && !d.away {
 			return name, d.in[uid], nil
 		}
 	}
 	return "", nil, user.UnknownUserIdError(int(uid))
+}
+
+func (d db) answers() error {
+	if d.away {
+		return errBroken
+	}
+	return nil
+}
+
+// A file that is away, or not all there, says nothing of anybody.
+func TestKnowsRoot(t *testing.T) {
+	must(t, system{}.answers())
+	file := filepath.Join(t.TempDir(), "passwd")
+	if err := knowsRoot(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	for content, want := range map[string]bool{
+		"": false, "bob:x:1000:0::/:/bin/sh\n": false, "bob:x:1000:1000::/:/bin/sh\nroot:x:0:0:root:/root:/bin/bash\n": true, "root:x:0:\n": true,
+	} {
+		must(t, os.WriteFile(file, []byte(content), 0o600))
+		if err := knowsRoot(file); (err == nil) != want {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
 }
 
 func TestMayRun(t *testing.T) {

@@ -8,11 +8,29 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/reconciler/loop"
 	"github.com/aicodesit/cordon/specs"
 )
+
+// returning is a user database that knows nobody until it is asked whether it
+// answers.
+type returning struct {
+	db
+	back *bool
+}
+
+func (r returning) now() db {
+	d := r.db
+	d.away = !*r.back
+	return d
+}
+func (r returning) user(name string) (uint32, error)        { return r.now().user(name) }
+func (r returning) group(name string) (uint32, error)       { return r.now().group(name) }
+func (r returning) of(uid uint32) (string, []uint32, error) { return r.now().of(uid) }
+func (r returning) answers() error                          { *r.back = true; return nil }
 
 func TestReview(t *testing.T) {
 	bob, eve, gone := uint32(1000), uint32(1001), uint32(4711)
@@ -29,14 +47,17 @@ func TestReview(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		operators []string
-		broken    bool
+		db        string
 		want      []string // ended, with a word of why
 	}{
-		"permitted":        {[]string{"user:bob", "group:shop"}, false, []string{"undeclared: not declared", "unknown: user 4711", "unpaired: no sandbox agent"}},
-		"a user less":      {[]string{"group:shop"}, false, []string{"named: user bob", "undeclared: not declared", "unknown: user 4711", "unpaired: user bob"}},
-		"a group less":     {[]string{"user:bob"}, false, []string{"grouped: user eve", "undeclared: not declared", "unknown: user 4711", "unpaired: no sandbox agent"}},
-		"nobody":           {nil, false, []string{"grouped: user eve", "named: user bob", "undeclared: not declared", "unknown: user 4711", "unpaired: user bob"}},
-		"no user database": {[]string{"user:bob", "group:shop"}, true, []string{"undeclared: not declared"}},
+		"permitted":             {[]string{"user:bob", "group:shop"}, "answers", []string{"undeclared: not declared", "unknown: user 4711", "unpaired: no sandbox agent"}},
+		"a user less":           {[]string{"group:shop"}, "answers", []string{"named: user bob", "undeclared: not declared", "unknown: user 4711", "unpaired: user bob"}},
+		"a group less":          {[]string{"user:bob"}, "answers", []string{"grouped: user eve", "undeclared: not declared", "unknown: user 4711", "unpaired: no sandbox agent"}},
+		"nobody":                {nil, "answers", []string{"grouped: user eve", "named: user bob", "undeclared: not declared", "unknown: user 4711", "unpaired: user bob"}},
+		"no user database":      {[]string{"user:bob", "group:shop"}, "broken", []string{"undeclared: not declared"}},
+		"one that knows nobody": {[]string{"user:bob", "group:shop"}, "away", []string{"undeclared: not declared"}},
+		"one that is back":      {[]string{"user:bob"}, "back", []string{"grouped: user eve", "undeclared: not declared", "unknown: user 4711", "unpaired: no sandbox agent"}},
+		"no operators, and one that knows nobody": {nil, "away", []string{"grouped: user 1001", "named: user 1000", "undeclared: not declared", "unknown: user 4711", "unpaired: user 1000"}},
 	} {
 		var mu sync.Mutex
 		var ended []string
@@ -60,8 +81,11 @@ func TestReview(t *testing.T) {
 				}
 			},
 		})
-		d.broken = c.broken
+		d.broken, d.away = c.db == "broken", c.db == "away"
 		s.accounts = d
+		if c.db == "back" {
+			s.accounts = returning{d, new(bool)}
+		}
 		s.reviewAll(t.Context())
 		s.ending.all.Wait()
 		slices.Sort(ended)
@@ -120,4 +144,58 @@ func reviewGoesOn(t *testing.T) {
 	if len(told) != 2 || len(asked) != 0 {
 		t.Errorf("%d events, %d more orders", len(told), len(asked))
 	}
+}
+
+// What could not be known, and what could not be done, is tried again.
+func TestReviewIsMadeAgain(t *testing.T) { synctest.Test(t, reviewAgain) }
+
+func reviewAgain(t *testing.T) {
+	bob := uint32(1000)
+	list, stop := 0, 0
+	ended := make(chan string)
+	s := New(Options{
+		Set: func() (specs.Set, bool) {
+			return specs.Set{Projects: []specs.Project{{Name: "shop", Operators: []string{"user:bob"}}}}, true
+		},
+		List: func(context.Context, specs.Set) ([]Session, error) {
+			if list++; list == 1 {
+				return nil, errBroken
+			}
+			x := specs.Lease{ID: "it", Project: "shop", Sandbox: "shell", Operator: &bob}
+			return []Session{{Status: session.Status{Lease: x}}}, nil
+		},
+		Stop: func(_ context.Context, id string, _ session.Order) error {
+			if stop++; stop == 1 {
+				return errBroken
+			}
+			ended <- id
+			return nil
+		},
+		Emit: func(loop.Event) {},
+	})
+	s.accounts = &healing{db{users: map[string]uint32{"bob": bob}, broken: true}, 2}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.reviews(ctx) }()
+	begun := time.Now()
+	s.Review()
+	<-ended
+	// For the list, twice for the user database, and for the end.
+	if took := time.Since(begun); took != 4*reviewPause {
+		t.Errorf("after %s", took)
+	}
+	end()
+	<-done
+}
+
+// healing is a user database that answers from the third question on.
+type healing struct {
+	db
+	left int
+}
+
+func (h *healing) user(name string) (uint32, error) {
+	h.broken = h.left > 0
+	h.left--
+	return h.db.user(name)
 }

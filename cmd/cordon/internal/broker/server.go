@@ -73,6 +73,7 @@ type Server struct {
 	hush     hush
 	turns    turns
 	review   chan struct{}
+	again    chan struct{} // a review, later
 	ending   endings
 }
 
@@ -84,7 +85,7 @@ func New(o Options) *Server {
 	if o.Program == nil {
 		o.Program = func() string { return "/proc/self/exe" }
 	}
-	s := &Server{Options: o, accounts: system{}, routes: map[string]route{}, turns: newTurns(max(4, 2*runtime.NumCPU())), review: make(chan struct{}, 1)}
+	s := &Server{Options: o, accounts: system{}, routes: map[string]route{}, turns: newTurns(max(4, 2*runtime.NumCPU())), review: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	s.Handle(KindPS, Operators, s.ps)
 	s.Handle(KindStop, Operators, s.stop)
 	s.Handle(kindSet, Root, s.set)
