@@ -54,7 +54,9 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	secret, err := h.secret()
 	if err != nil {
-		h.log.Error("webhook: its secret can't be read", "error", err)
+		if h.failed.take(h.now()) { // who calls is not known
+			h.log.Error("webhook: its secret can't be read", "error", err)
+		}
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}

@@ -179,10 +179,25 @@ func TestHookTakesOneSignature(t *testing.T) {
 func TestHookWithoutItsSecret(t *testing.T) {
 	var said bytes.Buffer
 	h := NewHook(func() (string, error) { return "", errors.New("vault is away") }, func() { t.Error("woken") }, slog.New(slog.NewTextHandler(&said, nil)))
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("POST", "/hook", nil))
-	if w.Code != 503 || strings.Contains(w.Body.String(), "vault") || !strings.Contains(said.String(), "vault is away") {
-		t.Errorf("status %d, %q, log %q", w.Code, w.Body, said.String())
+	now := time.Unix(0, 0)
+	h.now = func() time.Time { return now }
+	call := func() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/hook", nil))
+		if w.Code != 503 || strings.Contains(w.Body.String(), "vault") {
+			t.Errorf("status %d, %q", w.Code, w.Body)
+		}
+	}
+	for range 10 * hookBurst {
+		call()
+	}
+	if n := strings.Count(said.String(), "vault is away"); n != hookBurst {
+		t.Errorf("told of %d times", n)
+	}
+	now = now.Add(hookRefill)
+	call()
+	if n := strings.Count(said.String(), "vault is away"); n != hookBurst+1 {
+		t.Errorf("a second later: told of %d times", n)
 	}
 }
 
