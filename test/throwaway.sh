@@ -27,8 +27,17 @@ if [ -z "${CORDON_THROWAWAY:-}" ]; then
 		exit 1
 	fi
 	export CORDON_THROWAWAY=1 CORDON_CGROUP_PARENT="cordon-throwaway-$$-host"
-	status=0
-	unshare --mount --net --pid --uts --ipc --fork --kill-child --mount-proc "$0" "$@" || status=$?
+	# In the background, for a trap waits for what is in the foreground; with the
+	# input and the signals that a command in the foreground has.
+	env --default-signal=INT,QUIT unshare --mount --net --pid --uts --ipc --fork --kill-child --mount-proc "$0" "$@" <&0 &
+	host=$!
+	trap 'kill -KILL "$host" 2>/dev/null || true' TERM HUP
+	trap : INT QUIT # the command's to deal with
+	while :; do
+		status=0
+		wait "$host" || status=$?
+		kill -0 "$host" 2>/dev/null || break
+	done
 	clean || status=1
 	exit "$status"
 fi
