@@ -119,21 +119,24 @@ func (l *loader) projectName(x body, b *block, sc *scope) string {
 		}
 		at = a.Expr.Range()
 	}
-	if !validProjectName(name) {
+	if !ValidProjectName(name) {
 		l.badProjectName(x, name, at)
 		return ""
 	}
 	return name
 }
 
-// validProjectName also takes names that begin with a digit: nothing refers
+// ProjectNames is what [ValidProjectName] takes, for people.
+const ProjectNames = "a-z, 0-9, _ and -, and begins with a letter or a digit"
+
+// ValidProjectName also takes names that begin with a digit: nothing refers
 // to a project, and keys of a for_each are often numbers.
-func validProjectName(s string) bool {
+func ValidProjectName(s string) bool {
 	return validName(s) || validName("a"+s) && s != "" && s[0] <= '9' && s[0] >= '0'
 }
 
 func (l *loader) badProjectName(x body, name string, at hcllib.Range) {
-	detail := "Names of projects are made of a-z, 0-9, _ and -, and begin with a letter or a digit."
+	detail := "A project's name is made of " + ProjectNames + "."
 	if near := nearName(name); near != "" {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	}

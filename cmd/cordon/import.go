@@ -26,7 +26,8 @@ func importCommand(a *app) *cobra.Command {
 
 A schema that cordon made, or once took over, becomes the project that it was
 made by; any other schema becomes one whose tables are closed to all but its
-admin and service. Directories are to be filled in.
+admin and service. A schema whose name no project can have is left out, and
+stderr says so. Directories are to be filled in.
 
 What it writes is planned back before it is shown: it ends with 1 if anyone but
 an admin or a service would gain by it, and says on stderr what else a plan
@@ -52,7 +53,7 @@ would change.`,
 }
 
 func (a *app) importDatabase(ctx context.Context, h *host, db specs.Database) error {
-	projects, notes, err := h.postgres.Infer(ctx, db.Name)
+	projects, notes, err := h.postgres.Infer(ctx, db.Name, a.nameable)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (a *app) importDatabase(ctx context.Context, h *host, db specs.Database) er
 	for _, f := range p.Failures {
 		return f.Err
 	}
-	changes := slices.DeleteFunc(p.Changes, func(c reconciler.Change) bool {
+	changes := slices.DeleteFunc(slices.Clone(p.Changes), func(c reconciler.Change) bool {
 		return !strings.HasPrefix(string(c.Addr()), string(reconciler.NewAddr(postgres.Name, "table", db.Name)))
 	})
 	if more := postgres.Widens(changes); len(more) > 0 {
@@ -81,10 +82,23 @@ func (a *app) importDatabase(ctx context.Context, h *host, db specs.Database) er
 	if len(p.Changes) == 0 {
 		fmt.Fprintln(a.Stderr, "Planned back: nothing would change.")
 	} else {
-		fmt.Fprintf(a.Stderr, "Planned back: %d changes; by none does anyone but an admin or a service gain.\n", len(p.Changes))
+		fmt.Fprintf(a.Stderr, "Planned back: %d changes; by none does anyone but an admin or a service gain:\n", len(p.Changes))
+		for _, c := range p.Changes {
+			fmt.Fprintf(a.Stderr, "    %s %s\n", reconciler.Style{}.Sign(c.Action()), printable(string(c.Addr())))
+		}
 	}
 	_, err = fmt.Fprint(a.Stdout, text)
 	return err
+}
+
+// nameable tells whether a project can be named like a schema, and tells people
+// when not: the others are imported nevertheless.
+func (a *app) nameable(schema string) bool {
+	if hcl.ValidProjectName(schema) {
+		return true
+	}
+	fmt.Fprintf(a.Stderr, "schema %q is left out: a project's name is made of %s; rename the schema to import it\n", schema, hcl.ProjectNames)
+	return false
 }
 
 // readBack loads the text as the files of a directory would be.

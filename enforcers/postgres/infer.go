@@ -17,7 +17,8 @@ import (
 // the project that it would be made by, and of each other the strictest that
 // there is. A table whose access no declaration makes is declared closed, so
 // that nothing that is planned from it gives anyone more; the notes name it.
-func (e *Enforcer) Infer(ctx context.Context, block string) ([]specs.Project, []reconciler.Note, error) {
+// Schemas that want does not take are left out.
+func (e *Enforcer) Infer(ctx context.Context, block string, want func(schema string) bool) ([]specs.Project, []reconciler.Note, error) {
 	var s *state
 	var names []string
 	err := e.reading(ctx, block, func(tx pgx.Tx) (err error) {
@@ -34,6 +35,7 @@ func (e *Enforcer) Infer(ctx context.Context, block string) ([]specs.Project, []
 	if err != nil {
 		return nil, nil, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !want(name) })
 	set := specs.Set{Databases: []specs.Database{{Name: block}}}
 	for _, name := range names {
 		set.Projects = append(set.Projects, specs.Project{Name: name, Directory: "/srv/projects/" + name, Schema: &specs.Schema{Database: block}})

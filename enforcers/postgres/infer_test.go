@@ -13,7 +13,7 @@ func TestInfer(t *testing.T) {
 	w := newWorld(t, "infer", applicationSQL)
 	for i, set := range conformanceSets(w) {
 		converged(t, w, set)
-		projects, notes, err := w.enforcer(t).Infer(t.Context(), "infer")
+		projects, notes, err := w.enforcer(t).Infer(t.Context(), "infer", anySchema)
 		if err != nil || len(notes) > 0 {
 			t.Fatalf("%d: %v %v", i, notes, err)
 		}
@@ -38,7 +38,7 @@ func TestInfer(t *testing.T) {
 	}
 	converged(t, w, conformanceSets(w)[0])
 	w.exec(`CREATE POLICY odd ON shop.orders FOR SELECT TO shop_user USING (total = 3); GRANT TRUNCATE ON shop.notes TO shop_user`)
-	projects, notes, err := w.enforcer(t).Infer(t.Context(), "infer")
+	projects, notes, err := w.enforcer(t).Infer(t.Context(), "infer", anySchema)
 	if err != nil || len(notes) != 2 {
 		t.Errorf("notes %v, %v; want one for each of the two tables", notes, err)
 	}
@@ -49,12 +49,14 @@ func TestInfer(t *testing.T) {
 	w.exec(`DROP POLICY odd ON shop.orders`)
 }
 
+func anySchema(string) bool { return true }
+
 // inferred is that what is imported of a converged database, whatever others
 // made around it, gives nobody more, and plans nothing for these projects unless
 // there are tables that it had to declare closed, which it returns.
 func inferred(t *testing.T, w *world, names ...string) (closed []string) {
 	t.Helper()
-	projects, notes, err := w.enforcer(t).Infer(t.Context(), w.block)
+	projects, notes, err := w.enforcer(t).Infer(t.Context(), w.block, anySchema)
 	if err != nil {
 		t.Fatal(err)
 	}

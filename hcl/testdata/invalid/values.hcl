@@ -166,7 +166,7 @@ project "a" {
 }
 
 project "b" {
-  name      = "B c" # ERROR: project "B c" is not a usable name. Names of projects are made of a-z, 0-9, _ and -, and begin with a letter or a digit. Did you mean "b-c"?
+  name      = "B c" # ERROR: project "B c" is not a usable name. A project's name is made of a-z, 0-9, _ and -, and begins with a letter or a digit. Did you mean "b-c"?
   directory = "/srv/b"
 }
 
