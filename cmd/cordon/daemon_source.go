@@ -38,14 +38,11 @@ func sourceFlags(f *pflag.FlagSet) {
 
 // source is what the settings say to follow, and how it is shown.
 func (a *app) source() (source.Source, loop.Source, error) {
-	v := a.values
-	url := v.GetString("git")
-	if url == "" {
-		for _, name := range []string{"ref", "path", "verify", "allowed-signers", "keyring"} {
-			if v.GetString(name) != "" {
-				return nil, loop.Source{}, fmt.Errorf("--%s is about a repository: say which with --git URL", name)
-			}
-		}
+	o, err := a.gitOptions(a.values)
+	if err != nil {
+		return nil, loop.Source{}, err
+	}
+	if o == nil {
 		dir, err := filepath.Abs(a.Dir)
 		if err != nil {
 			return nil, loop.Source{}, err
@@ -53,20 +50,34 @@ func (a *app) source() (source.Source, loop.Source, error) {
 		s, err := folder.New(folder.Options{Dir: dir, StateDir: a.daemonState("folder"), Log: a.Log()})
 		return s, loop.Source{Origin: dir}, err
 	}
-	o := git.Options{
+	s, err := git.New(*o)
+	return s, loop.Source{Origin: o.URL, Ref: o.Ref}, err
+}
+
+// gitOptions are nil when a folder is to be followed.
+func (a *app) gitOptions(v *viper.Viper) (*git.Options, error) {
+	url := v.GetString("git")
+	if url == "" {
+		for _, name := range []string{"ref", "path", "verify", "allowed-signers", "keyring"} {
+			if v.GetString(name) != "" {
+				return nil, fmt.Errorf("--%s is about a repository: say which with --git URL", name)
+			}
+		}
+		return nil, nil
+	}
+	o := &git.Options{
 		URL: url, Ref: v.GetString("ref"), Path: v.GetString("path"), StateDir: a.daemonState("git"), Interval: v.GetDuration("poll"),
 		KnownHosts: v.GetString("known-hosts"), CA: v.GetString("git-ca"),
 		Verify: git.Verify(v.GetString("verify")), AllowRollback: v.GetBool("allow-rollback"), Log: a.Log(),
 	}
 	var err error
 	if o.Credentials, err = gitCredentials(v); err != nil {
-		return nil, loop.Source{}, err
+		return nil, err
 	}
 	if files := [2]string{v.GetString("allowed-signers"), v.GetString("keyring")}; files != [2]string{} {
 		o.Keys = func() (*signature.Keys, error) { return signers(files[0], files[1]) }
 	}
-	s, err := git.New(o)
-	return s, loop.Source{Origin: url, Ref: o.Ref}, err
+	return o, o.Check()
 }
 
 // daemonState is where a part of the daemon keeps what must outlast it.

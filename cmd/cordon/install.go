@@ -9,9 +9,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
@@ -68,6 +71,10 @@ func (a *app) install(cmd *cobra.Command, i installing) error {
 	if err != nil {
 		return err
 	}
+	follows, err := a.startable(cmd, s)
+	if err != nil {
+		return err
+	}
 	if i.dryRun {
 		_, err := fmt.Fprint(a.Stdout, text)
 		return err
@@ -89,6 +96,11 @@ func (a *app) install(cmd *cobra.Command, i installing) error {
 	for _, c := range s.Credentials {
 		if _, err := os.Stat(c.Path); err != nil {
 			return fmt.Errorf("credential %s: %w", c.Name, err)
+		}
+	}
+	if follows == "" {
+		if err := hasFiles(a.Dir); err != nil {
+			return err
 		}
 	}
 	if err := a.writeUnit(text, i.force); err != nil {
@@ -131,6 +143,55 @@ func (a *app) unit(flags *pflag.FlagSet, i installing) (unit.Service, error) {
 		s.Arguments, err = append(s.Arguments, list...), errors.Join(err, absErr)
 	})
 	return s, err
+}
+
+// startable returns why a daemon of this unit would refuse to start, else the
+// repository that it would follow, "" for none. It has the flags and the
+// settings file, and not the caller's variables.
+func (a *app) startable(cmd *cobra.Command, s unit.Service) (follows string, err error) {
+	v := viper.New()
+	if err := addFlagsAndFile(v, cmd); err != nil {
+		return "", err
+	}
+	_, gitErr := a.gitOptions(v)
+	_, hookErr := placed(v, "hook-secret")
+	_, notifyErr := webhooks(v)
+	_, statusErr := statuses(v)
+	return v.GetString("git"), errors.Join(gitErr, hookErr, notifyErr, statusErr, credentialsGiven(cmd.Flags(), s.Credentials))
+}
+
+// credentialsGiven returns an error for a flag of the unit that is about a
+// credential which the unit does not have.
+func credentialsGiven(flags *pflag.FlagSet, have []unit.Credential) error {
+	var missing error
+	flags.Visit(func(f *pflag.Flag) {
+		var places []string
+		switch f.Name {
+		case "git-credential", "git-key", "hook-secret", "notify-key", "commit-status-token":
+			places = []string{f.Value.String()}
+		case "notify":
+			for _, n := range f.Value.(pflag.SliceValue).GetSlice() {
+				_, place, _ := strings.Cut(n, "=")
+				places = append(places, place)
+			}
+		}
+		for _, p := range places {
+			name, ok := strings.CutPrefix(p, "systemd:")
+			if ok && !slices.ContainsFunc(have, func(c unit.Credential) bool { return c.Name == name }) {
+				missing = errors.Join(missing, fmt.Errorf("--%s: the unit has no credential %q: add --credential %s=PATH", f.Name, name, name))
+			}
+		}
+	})
+	return missing
+}
+
+// hasFiles returns an error when a daemon would find nothing in dir.
+func hasFiles(dir string) error {
+	files, err := fs.Glob(os.DirFS(dir), "[^.]*.hcl")
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no *.hcl files for the daemon to follow: name their directory with -C, or a repository with --git", dir)
+	}
+	return err
 }
 
 // program is what users type: the front, where there is one.

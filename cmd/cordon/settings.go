@@ -24,20 +24,24 @@ func (a *app) find(cmd *cobra.Command) (cli.Values, error) {
 // readSettings finds what the settings are now.
 func readSettings(cmd *cobra.Command) (*viper.Viper, error) {
 	v := viper.New()
-	if err := v.BindPFlags(cmd.Flags()); err != nil {
-		return nil, err
-	}
 	v.SetEnvPrefix("CORDON")
 	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
 	v.AutomaticEnv()
+	return v, addFlagsAndFile(v, cmd)
+}
+
+func addFlagsAndFile(v *viper.Viper, cmd *cobra.Command) error {
+	if err := v.BindPFlags(cmd.Flags()); err != nil {
+		return err
+	}
 	v.SetConfigFile(cli.File(v))
 	err := v.ReadInConfig()
 	// Users who are not root need none: the daemon has its own.
 	hidden := errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0
 	if err != nil && (v.GetString("settings") != "" || !missing(err) && !hidden) {
-		return nil, fmt.Errorf("settings: %w", err)
+		return fmt.Errorf("settings: %w", err)
 	}
-	return v, nil
+	return nil
 }
 
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -78,6 +78,12 @@ type Options struct {
 	Log  *slog.Logger
 }
 
+// Check returns why [New] would refuse the options.
+func (o Options) Check() error {
+	_, err := o.settle()
+	return err
+}
+
 // settle checks the options and fills in defaults.
 func (o *Options) settle() (*transport.Endpoint, error) {
 	endpoint, err := parseURL(o.URL)
@@ -92,7 +98,7 @@ func (o *Options) settle() (*transport.Endpoint, error) {
 		return nil, fmt.Errorf(`verify = %q: must be "head" or "tag"`, o.Verify)
 	}
 	if o.Verify != VerifyNothing && o.Keys == nil {
-		return nil, fmt.Errorf("verify = %q needs to know who may sign: allowed signers or OpenPGP keys", o.Verify)
+		return nil, fmt.Errorf("verify = %q needs to know who may sign: give --allowed-signers FILE or --keyring FILE", o.Verify)
 	}
 	if o.Verify == VerifyTag && (o.Ref == "" || plumbing.IsHash(o.Ref)) {
 		return nil, errors.New(`verify = "tag" needs the name of a tag`)
@@ -132,7 +138,7 @@ func parseURL(s string) (*transport.Endpoint, error) {
 			return nil, errors.New("the git URL has a password in it: name a secret instead")
 		}
 	}
-	want := errors.New("not a git URL: want https://, ssh://, user@host:path or file://")
+	want := notURL(s)
 	if !strings.Contains(s, "://") && !scp.MatchString(s) {
 		return nil, want // go-git would take it for a file
 	}
@@ -149,6 +155,18 @@ func parseURL(s string) (*transport.Endpoint, error) {
 		return e, nil
 	}
 	return nil, want
+}
+
+// notURL shows what was given, unless a password may be in it.
+func notURL(s string) error {
+	const forms = "want https://, ssh://, user@host:path or file://"
+	switch {
+	case strings.ContainsAny(s, "@?"):
+		return errors.New("not a git URL: " + forms)
+	case path.IsAbs(s):
+		return fmt.Errorf("%q is not a git URL: did you mean %q?", s, "file://"+s)
+	}
+	return fmt.Errorf("%q is not a git URL: %s", s, forms)
 }
 
 // origin names the source, for the store: what is kept from elsewhere is not

@@ -73,7 +73,7 @@ func (s *Source) Ring() { s.bell.Ring() }
 
 // Status is [source.Source.Status].
 func (s *Source) Status() source.Status {
-	return source.Status{How: fmt.Sprintf("polling %s every %s", s.URL, s.Interval)}
+	return source.Status{How: fmt.Sprintf("polling every %s", s.Interval)}
 }
 
 // Fetch is [source.Source.Fetch].

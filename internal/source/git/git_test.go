@@ -466,12 +466,14 @@ func TestOptions(t *testing.T) {
 		"option":             {func(o *Options) { o.URL = "-oProxyCommand=x@example.com:x" }, "want https://"},
 		"ext":                {func(o *Options) { o.URL = "ext::sh -c x" }, "want https://"},
 		"relative":           {func(o *Options) { o.URL = "repo" }, "want https://"},
+		"a path":             {func(o *Options) { o.URL = "/srv/infra" }, `"/srv/infra" is not a git URL: did you mean "file:///srv/infra"?`},
+		"a broken password":  {func(o *Options) { o.URL = "https://u:%hunter2@example.com/x.git" }, "not a git URL"},
 		"a password":         {func(o *Options) { o.URL = "https://u:hunter2@example.com/x.git" }, "has a password in it"},
 		"a token as user":    {func(o *Options) { o.URL = "https://ghp_hunter2@example.com/x.git" }, "has a user in it"},
 		"ssh with password":  {func(o *Options) { o.URL, o.KnownHosts = "ssh://u:hunter2@example.com/x.git", "x" }, "has a password in it"},
 		"ssh with no hosts":  {func(o *Options) { o.URL = "git@example.com:x.git" }, "a known_hosts file is needed"},
 		"verify what":        {func(o *Options) { o.Verify = "all" }, `must be "head" or "tag"`},
-		"verify by whom":     {keys, "needs to know who may sign"},
+		"verify by whom":     {keys, "who may sign: give --allowed-signers FILE or --keyring FILE"},
 		"no state directory": {func(o *Options) { o.StateDir = "" }, "no state directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -568,7 +570,7 @@ func TestFollowRings(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if st := s.Status(); !strings.Contains(st.How, "every 1ms") {
+	if st := s.Status(); st.How != "polling every 1ms" {
 		t.Errorf("status %+v", st)
 	}
 }
