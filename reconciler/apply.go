@@ -18,19 +18,28 @@ const (
 // CheckBudget returns an error when p deletes more than it may without being
 // told to. What comes and goes with sessions does not count, nor what only opens.
 func (p *Plan) CheckBudget() error {
-	total, deletes := 0, 0
+	total, deletes, free := 0, 0, 0
+	counts := func(r Resource) bool { return !ephemeral(r) && !excess(r) }
 	for _, r := range p.Live {
-		if !ephemeral(r) && !excess(r) {
+		if counts(r) {
 			total++
 		}
 	}
 	for _, c := range p.Changes {
-		if c.Action() == Delete && !ephemeral(c.Before) && !excess(c.Before) {
+		switch {
+		case c.Action() != Delete:
+		case counts(c.Before):
 			deletes++
+		default:
+			free++
 		}
 	}
 	if deletes > budgetAtLeast && deletes*100 > total*budgetPercent {
-		return fmt.Errorf("the plan removes %d of %d resources, more than %d %%: if that is meant, say --allow-deletes", deletes, total, budgetPercent)
+		besides := "" // the plan itself counts them
+		if free > 0 {
+			besides = fmt.Sprintf(" (and %d that don't count: sessions', warm slots, or what only opens)", free)
+		}
+		return fmt.Errorf("the plan removes %d of %d resources%s, more than %d %%: if that is meant, say --allow-deletes", deletes, total, besides, budgetPercent)
 	}
 	return nil
 }

@@ -156,6 +156,19 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// The plan shows another number than what is held against the budget.
+func TestBudgetNamesWhatDoesNotCount(t *testing.T) {
+	var live []Resource
+	for i := range 15 {
+		live = append(live, thing{A: Addr(fmt.Sprintf("x.%d", i)), Fleeting: i >= 11})
+	}
+	_, p := plan(t, Named{Name: "x", Enforcer: &memory{live: live}})
+	const want = "removes 11 of 11 resources (and 4 that don't count: sessions', warm slots, or what only opens), more than 30 %"
+	if err := p.CheckBudget(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
 func TestPlanPart(t *testing.T) {
 	m := &memory{desired: parse("s>c,n c n>h h other"), live: parse("h:9 stray")}
 	r := &Reconciler{Enforcers: []Named{{Name: "x", Enforcer: m}}}
