@@ -11,7 +11,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/aicodesit/cordon/internal/netask"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -108,52 +107,59 @@ func empty(ns *os.File) (bool, error) {
 		return false, fmt.Errorf("links in %s: %w", ns.Name(), err)
 	}
 	usable := true
+	var lo netlink.Link
 	for _, l := range links {
 		switch name := l.Attrs().Name; {
 		case name == inner:
 			if err := h.LinkDel(l); err != nil {
 				return false, fmt.Errorf("delete %s in %s: %w", name, ns.Name(), err)
 			}
-		case name == "lo":
-			if err := flush(h, l); err != nil {
-				return false, fmt.Errorf("%s in %s: %w", name, ns.Name(), err)
-			}
+		case name == loop:
+			lo = l
 		default:
 			usable = usable && fallback(name, l.Type(), l.Attrs().Flags&net.FlagUp != 0)
 		}
 	}
-	return usable, nil
+	if lo == nil || !usable {
+		return false, nil
+	}
+	clean, err := flush(h, lo)
+	if err != nil {
+		return false, fmt.Errorf("%s in %s: %w", loop, ns.Name(), err)
+	}
+	return clean, nil
 }
 
-// flush removes the addresses and routes of the loopback link that the kernel
-// did not put there; those in the table "local" but of addresses are the
-// kernel's.
-func flush(h *netlink.Handle, lo netlink.Link) error {
+// flush removes the addresses of the loopback link that the kernel did not put
+// there, and the routes that are left when eth0 is gone; those in the table
+// "local" but of addresses are the kernel's. It tells whether they all went: a
+// route by the number of a next hop does not.
+func flush(h *netlink.Handle, lo netlink.Link) (clean bool, err error) {
 	addrs, err := h.AddrList(lo, netlink.FAMILY_V4)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, a := range addrs {
 		if a.IP.IsLoopback() {
 			continue
 		}
 		if err := h.AddrDel(lo, &a); err != nil {
-			return err
+			return false, err
 		}
 	}
 	routes, err := h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, r := range routes {
 		if r.Table == unix.RT_TABLE_LOCAL {
 			continue
 		}
-		if err := h.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
-			return err
+		if err := h.RouteDel(&r); err != nil {
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // deleteMarked deletes the host end, if it bears the slot's mark, by the name
@@ -225,7 +231,7 @@ func furnish(ns, host *os.File, s Slot) error {
 		return err
 	}
 	defer h.Close()
-	lo, err := h.LinkByName("lo")
+	lo, err := h.LinkByName(loop)
 	if err != nil {
 		return fmt.Errorf("lo: %w", err)
 	}
@@ -245,18 +251,15 @@ func furnish(ns, host *os.File, s Slot) error {
 	return address(h, pair, s.Session, s.route())
 }
 
-// noForwarding turns off what a namespace inherits from a host that forwards.
+// noForwarding turns off what a namespace inherits from a host that forwards, for
+// all links there are and for all to come.
 func noForwarding() error {
-	s, err := netask.New(unix.NETLINK_ROUTE, make([]byte, netask.Room))
-	if err != nil {
-		return err
+	for _, name := range []string{"all", "default", loop} {
+		if err := (sysctl{name: "ipv4/forwarding", value: "0"}).write(name); err != nil {
+			return err
+		}
 	}
-	defer s.Close()
-	on, err := forwards(s)
-	if err != nil || !on {
-		return err
-	}
-	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0o644)
+	return nil
 }
 
 // route is the default route of a slot that has one.

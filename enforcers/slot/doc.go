@@ -22,12 +22,14 @@
 // attached by tcx.
 //
 // Inside is compared: links (a tunnel's name is believed only of a tunnel that
-// is down), whether IPv6 is on, addresses, the routes of all tables, rules of
-// routing, forwarding, neighbours set by hand, and tables of the legacy
-// iptables. Not seen are rules of nf_tables, qdiscs and most sysctls. Neither is
-// a way out: a session has no capability over its namespace, so none of it is of
-// its making, and whatever it sends comes out at the host end, where the host's
-// rules decide.
+// is down), whether lo is up, whether IPv6 is on or a link forwards, the addresses
+// of eth0, the routes of all tables with all that they are given, rules of routing,
+// neighbours set by hand, and tables of the legacy iptables. What does not go with
+// eth0 or can't be taken out one by one needs a new namespace. Not seen are rules
+// of nf_tables, qdiscs, most sysctls, next hops that no route uses, and how long an
+// address is to last. None is a way out: a session has no capability over its
+// namespace, so none of it is of its making, and whatever it sends comes out at
+// the host end, where the host's rules decide.
 //
 // # Mark
 //
@@ -44,8 +46,9 @@
 // # Cost
 //
 // Reading takes one dump of links, of addresses and of qdiscs for all slots, and
-// for each a socket that is asked four times and two files of /proc; making a
+// for each a socket that is asked five times and a file of /proc; making a
 // slot takes no dump of the host, so the thousandth costs what the first did.
+// Repairing or removing one looks at every pin, for another of its namespace.
 //
 // Needs CAP_NET_ADMIN and CAP_SYS_ADMIN on the host.
 package slot

@@ -166,11 +166,15 @@ func TestInside(t *testing.T) {
 		},
 		"a default route by several hops": {
 			&space{links: own, addrs: addrs, routes: []route{link, {table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, dst: all, odd: true}}},
-			Slot{Session: session, Egress: "none", Drift: []string{"route 0.0.0.0/0 inside"}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route 0.0.0.0/0 with attributes of its own inside"}},
 		},
 		"a way through another protocol": {
 			&space{links: own, addrs: addrs, routes: []route{link, changed(link, func(r *route) { r.odd = true })}},
-			Slot{Session: session, Egress: "none", Drift: []string{"route 10.0.0.0/30 dev eth0 inside"}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route 10.0.0.0/30 dev eth0 with attributes of its own inside"}},
+		},
+		"from another address": {
+			&space{links: own, addrs: addrs, routes: []route{changed(link, func(r *route) { r.src = localhost() })}},
+			Slot{Session: session, Egress: "none", Drift: []string{"route 10.0.0.0/30 dev eth0 src 127.0.0.1 inside"}},
 		},
 		"a black hole": {
 			&space{links: own, addrs: addrs, routes: []route{link, {table: unix.RT_TABLE_MAIN, kind: unix.RTN_BLACKHOLE, dst: all}}},
@@ -238,8 +242,14 @@ func TestParseInside(t *testing.T) {
 			route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, via: netip.MustParseAddr("10.0.0.1")},
 			false,
 		},
-		"a next hop of IPv6":    {routeOf(0, attr(unix.RTA_VIA, 10, 0)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
-		"a next hop by number":  {routeOf(0, attr(nextHopID, word(1)...)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
+		"a next hop of IPv6":   {routeOf(0, attr(unix.RTA_VIA, 10, 0)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
+		"a next hop by number": {routeOf(0, attr(0x1e, word(1)...)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
+		"a metric":             {routeOf(0, attr(unix.RTA_PRIORITY, word(7)...)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
+		"an address to send from": {
+			routeOf(0, attr(unix.RTA_PREFSRC, 10, 0, 0, 2)),
+			route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, src: netip.MustParseAddr("10.0.0.2")},
+			false,
+		},
 		"several next hops":     {routeOf(0, attr(unix.RTA_MULTIPATH)), route{table: unix.RT_TABLE_COMPAT, kind: unix.RTN_UNICAST, dst: all, odd: true}, false},
 		"a prefix too long":     {routeOf(33), route{}, true},
 		"an address too short":  {routeOf(8, attr(unix.RTA_DST, 10)), route{}, true},
@@ -278,6 +288,17 @@ func TestParseInside(t *testing.T) {
 	}
 	if _, err := parseInnerLink(make([]byte, 15)); err == nil {
 		t.Error("a link of fifteen bytes")
+	}
+	neighbourOf := func(attrs ...[]byte) []byte {
+		return append([]byte{unix.AF_INET, 0, 0, 0, 2, 0, 0, 0, unix.NUD_PERMANENT, 0, 0, 0}, slices.Concat(attrs...)...)
+	}
+	if n, err := parseNeighbour(neighbourOf(attr(unix.NDA_DST, 10, 0, 0, 1))); err != nil || n.addr != netip.MustParseAddr("10.0.0.1") {
+		t.Errorf("a neighbour: %+v, %v", n, err)
+	}
+	for _, m := range [][]byte{neighbourOf()[:11], neighbourOf(attr(unix.NDA_DST, 10)), neighbourOf(attr(unix.NDA_DST, 10, 0, 0, 1)[:6])} {
+		if _, err := parseNeighbour(m); err == nil {
+			t.Errorf("a neighbour of %d bytes", len(m))
+		}
 	}
 }
 

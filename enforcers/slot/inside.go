@@ -9,8 +9,12 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
-// inner is the name of the session's end of the pair.
-const inner = "eth0"
+// inner is the name of the session's end of the pair, loop that of the link that
+// every namespace has.
+const (
+	inner = "eth0"
+	loop  = "lo"
+)
 
 // state tells what is found where a namespace should be pinned.
 type state int
@@ -24,13 +28,12 @@ const (
 
 // inside is what a namespace shows of itself.
 type inside struct {
-	state     state
-	links     []innerLink
-	routes    []route // of IPv4, in all tables
-	rules     []rule  // of routing
-	forwards  bool
-	neighbour string // /proc/net/arp
-	tables    string // /proc/net/ip_tables_names
+	state      state
+	links      []innerLink
+	routes     []route     // of IPv4, in all tables
+	rules      []rule      // of routing
+	neighbours []neighbour // of IPv4, those that are answered for included
+	tables     string      // /proc/net/ip_tables_names
 }
 
 // fallbacks are the links that the kernel puts into every new namespace, by
@@ -44,7 +47,7 @@ func fallbacks() map[string]string {
 
 // fallback tells whether a link is one that the kernel put there.
 func fallback(name, kind string, up bool) bool {
-	if name == "lo" {
+	if name == loop {
 		return true
 	}
 	want, known := fallbacks()[name]
@@ -93,6 +96,12 @@ func (s *Slot) addLinks(links []innerLink) bool {
 		case !fallback(l.name, l.kind, l.up):
 			s.drift("link %s inside", l.name)
 		}
+		if l.name == loop && !l.up {
+			s.drift("%s is down inside", l.name)
+		}
+		if l.forwards && l.up { // the kernel's tunnels may inherit it
+			s.drift("forwarding is on inside, on %s", l.name)
+		}
 		if l.ipv6 {
 			s.drift("IPv6 is on inside, on %s", l.name)
 		}
@@ -104,11 +113,11 @@ func (s *Slot) addLinks(links []innerLink) bool {
 }
 
 // addAddresses takes over the addresses of a namespace: they are the host routes
-// of its local table.
+// of its local table that are of eth0.
 func (s *Slot) addAddresses(in inside) {
 	var addrs []netip.Addr
 	for _, r := range in.routes {
-		if a := r.dst.Addr(); r.local() && r.dst.IsSingleIP() && !a.IsLoopback() && !slices.Contains(addrs, a) {
+		if a := r.dst.Addr(); r.local() && r.dst.IsSingleIP() && in.linkName(r.index) == inner && !slices.Contains(addrs, a) {
 			addrs = append(addrs, a)
 		}
 	}
@@ -141,14 +150,13 @@ func (s *Slot) addRoutes(in inside) {
 	loops := false
 	for _, r := range in.routes {
 		switch {
-		case r.table == unix.RT_TABLE_MAIN && r.onLink(in) && r.dst == s.Session.Masked():
-		case r.table == unix.RT_TABLE_MAIN && r.through(in, s.Host.Addr()) && r.dst.Bits() == 0 && s.Egress == specs.EgressNone:
+		case r.table == unix.RT_TABLE_MAIN && r.onLink(in) && r.dst == s.Session.Masked() && r.from(s.Session.Addr()):
+		case r.table == unix.RT_TABLE_MAIN && r.through(in, s.Host.Addr()) && r.dst.Bits() == 0 && r.from(s.Session.Addr()) && s.Egress == specs.EgressNone:
 			s.Egress = specs.EgressInternet
 		case r.table == unix.RT_TABLE_MAIN:
 			s.drift("route %s inside", r.show(in))
-		case r.local() && (r.dst.IsSingleIP() || r.dst == loopback()):
+		case r.ofAddress(in, s.Session):
 			loops = loops || r.dst == loopback()
-		case r.table == unix.RT_TABLE_LOCAL && r.kind == unix.RTN_BROADCAST && (loopback().Contains(r.dst.Addr()) || s.Session.Masked().Contains(r.dst.Addr())):
 		default:
 			s.renew("route %s in table %d inside", r.show(in), r.table)
 		}
@@ -157,5 +165,27 @@ func (s *Slot) addRoutes(in inside) {
 		s.renew("lo was changed inside")
 	}
 }
+
+// ofAddress tells whether the kernel put r into the local table, for an address of
+// eth0 or of lo.
+func (r route) ofAddress(in inside, session netip.Prefix) bool {
+	if r.table != unix.RT_TABLE_LOCAL || r.odd || r.via.IsValid() {
+		return false
+	}
+	one := r.dst.IsSingleIP()
+	switch link := in.linkName(r.index); {
+	case link == inner && r.kind == unix.RTN_LOCAL:
+		return one && (r.from(session.Addr()) || r.dst.Addr() != session.Addr())
+	case link == inner && r.kind == unix.RTN_BROADCAST:
+		return one && session.Masked().Contains(r.dst.Addr()) && r.from(session.Addr())
+	case link == loop && r.kind == unix.RTN_LOCAL:
+		return (r.dst == loopback() || one && r.dst.Addr() == localhost()) && r.from(localhost())
+	case link == loop && r.kind == unix.RTN_BROADCAST:
+		return one && loopback().Contains(r.dst.Addr()) && r.from(localhost())
+	}
+	return false
+}
+
+func localhost() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
 func loopback() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }

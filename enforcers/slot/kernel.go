@@ -226,9 +226,6 @@ func (w *window) look(ctx context.Context, path string) (inside, error) {
 		s.Close()
 	}
 	if err == nil {
-		in.neighbour, err = w.read("arp")
-	}
-	if err == nil {
 		in.tables, err = w.read("ip_tables_names")
 		if errors.Is(err, os.ErrNotExist) { // no iptables in this kernel
 			err = nil

@@ -22,6 +22,7 @@ type innerLink struct {
 	peer       int // index of the other end of a pair, wherever that is
 	name, kind string
 	up, ipv6   bool
+	forwards   bool // IPv4
 }
 
 // route is a route of IPv4.
@@ -31,7 +32,8 @@ type route struct {
 	dst   netip.Prefix
 	index int        // of the link; 0: none, or several
 	via   netip.Addr // the zero Addr: on the link
-	odd   bool       // it has a next hop that is neither
+	src   netip.Addr // the address to send from, if it is told
+	odd   bool       // it has a next hop that is neither, a metric, or what else none of ours has
 }
 
 func (r route) local() bool { return r.table == unix.RT_TABLE_LOCAL && r.kind == unix.RTN_LOCAL }
@@ -55,8 +57,17 @@ func (r route) show(in inside) string {
 	if name := in.linkName(r.index); name != "" {
 		text += " dev " + name
 	}
+	if r.src.IsValid() && r.table == unix.RT_TABLE_MAIN {
+		text += " src " + r.src.String()
+	}
+	if r.odd {
+		text += " with attributes of its own"
+	}
 	return text
 }
+
+// from tells whether who sends by r does so from a.
+func (r route) from(a netip.Addr) bool { return !r.src.IsValid() || r.src == a }
 
 // routeKinds are the types of routes that are no way to anywhere else, as ip(8)
 // calls them.
@@ -105,8 +116,12 @@ func (in *inside) ask(ctx context.Context, s *netask.Socket) error {
 	if err != nil {
 		return fmt.Errorf("rules of routing: %w", err)
 	}
-	if in.forwards, err = forwards(s); err != nil {
-		return fmt.Errorf("forwarding: %w", err)
+	for _, flags := range []byte{0, unix.NTF_PROXY} {
+		of, err := list(ctx, s, unix.RTM_GETNEIGH, neighboursBody(flags), parseNeighbour)
+		if err != nil {
+			return fmt.Errorf("neighbours: %w", err)
+		}
+		in.neighbours = append(in.neighbours, of...)
 	}
 	return nil
 }
@@ -145,8 +160,15 @@ func parseInnerLink(m []byte) (innerLink, error) {
 			return takeKind(value, &l.kind)
 		case unix.IFLA_AF_SPEC:
 			return netask.Attributes(value, func(family uint16, value []byte) (err error) {
-				if family == unix.AF_INET6 {
-					l.ipv6, err = ipv6On(value)
+				switch family {
+				case unix.AF_INET:
+					var n uint32
+					n, err = setting(value, inetConf, 0, 1) // forwarding, see hostSysctls
+					l.forwards = n != 0
+				case unix.AF_INET6:
+					var n uint32
+					n, err = setting(value, inet6Conf, noIPv6().index, 0)
+					l.ipv6 = n == 0
 				}
 				return err
 			})
@@ -156,16 +178,17 @@ func parseInnerLink(m []byte) (innerLink, error) {
 	return l, err
 }
 
-// ipv6On reads a link's settings of IPv6.
-func ipv6On(data []byte) (on bool, err error) {
-	on = true
-	err = netask.Attributes(data, func(kind uint16, value []byte) error {
-		if at := 4 * noIPv6().index; kind == inet6Conf && len(value) >= at+4 {
-			on = binary.NativeEndian.Uint32(value[at:]) == 0
+// setting is one of a link's settings in an array of them, or what it is taken for
+// where it is not told.
+func setting(data []byte, array uint16, index int, untold uint32) (uint32, error) {
+	value := untold
+	err := netask.Attributes(data, func(kind uint16, values []byte) error {
+		if at := 4 * index; kind == array && len(values) >= at+4 {
+			value = binary.NativeEndian.Uint32(values[at:])
 		}
 		return nil
 	})
-	return on, err
+	return value, err
 }
 
 // parseRoute reads an RTM_NEWROUTE message of IPv4.
@@ -174,7 +197,8 @@ func parseRoute(m []byte) (route, error) {
 		return route{}, errCut
 	}
 	bits, table, kind := int(m[1]), m[4], m[7] // of struct rtmsg
-	r := route{table: uint32(table), kind: kind}
+	fromBits, tos, flags := m[2], m[3], binary.NativeEndian.Uint32(m[8:])
+	r := route{table: uint32(table), kind: kind, odd: fromBits|tos != 0 || flags&unix.RTNH_F_ONLINK != 0}
 	dst := netip.IPv4Unspecified()
 	err := netask.Attributes(m[unix.SizeofRtMsg:], func(kind uint16, value []byte) error {
 		switch kind {
@@ -187,17 +211,20 @@ func parseRoute(m []byte) (route, error) {
 			} else {
 				r.index = int(n)
 			}
-		case unix.RTA_DST, unix.RTA_GATEWAY:
+		case unix.RTA_DST, unix.RTA_GATEWAY, unix.RTA_PREFSRC:
 			a, ok := netip.AddrFromSlice(value)
 			if !ok || !a.Is4() {
 				return errCut
 			}
-			if kind == unix.RTA_DST {
+			switch kind {
+			case unix.RTA_DST:
 				dst = a
-			} else {
+			case unix.RTA_GATEWAY:
 				r.via = a
+			default:
+				r.src = a
 			}
-		case unix.RTA_MULTIPATH, unix.RTA_VIA, unix.RTA_ENCAP, nextHopID:
+		default: // several next hops, one by number, a metric, …
 			r.odd = true
 		}
 		return nil
@@ -237,36 +264,5 @@ func parseRule(m []byte) (rule, error) {
 	return r, err
 }
 
-// Numbers that the library lacks.
-const (
-	skipStats  = 1 << 3 // RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h
-	nextHopID  = 0x1e   // RTA_NH_ID of linux/rtnetlink.h
-	confIndex  = 1      // NETCONFA_IFINDEX of linux/netconf.h
-	confOnward = 2      // NETCONFA_FORWARDING
-)
-
-// forwards tells whether a namespace forwards IPv4. The setting is inherited from
-// the first one.
-func forwards(s *netask.Socket) (bool, error) {
-	body := []byte{unix.AF_INET, 0, 0, 0}
-	all := int32(-1) // NETCONFA_IFINDEX_ALL
-	body = binary.NativeEndian.AppendUint16(body, 8)
-	body = binary.NativeEndian.AppendUint16(body, confIndex)
-	body = binary.NativeEndian.AppendUint32(body, uint32(all))
-	on, told := false, false
-	err := s.Ask(unix.RTM_GETNETCONF, 0, body, func(m []byte) error {
-		if len(m) < 4 {
-			return errCut
-		}
-		return netask.Attributes(m[4:], func(kind uint16, value []byte) error {
-			if kind == confOnward && len(value) == 4 {
-				on, told = binary.NativeEndian.Uint32(value) != 0, true
-			}
-			return nil
-		})
-	})
-	if err == nil && !told {
-		err = errors.New("the kernel did not say")
-	}
-	return on, err
-}
+// A number that the library lacks.
+const skipStats = 1 << 3 // RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,6 +207,21 @@ func insideDo(name string, f func(t *testing.T, h *netlink.Handle, eth0 netlink.
 		})
 	}}
 }
+
+// ipDo is a damage that ip(8) does in the namespace of llm.0, by commands.
+func ipDo(name string, commands ...string) enforcertest.Damage {
+	return insideDo(name, func(t *testing.T, _ *netlink.Handle, _ netlink.Link) error {
+		kerneltest.Program(t, "ip")
+		for _, c := range commands {
+			if out, err := exec.Command("ip", strings.Fields(c)...).CombinedOutput(); err != nil { // in this thread's namespace
+				return fmt.Errorf("ip %s: %w: %s", c, err, out)
+			}
+		}
+		return nil
+	})
+}
+
+func forward(iface string) error { return sysctl{name: "ipv4/forwarding", value: "1"}.write(iface) }
 
 func hostDo(name string, f func(t *testing.T, l netlink.Link) error) enforcertest.Damage {
 	return enforcertest.Damage{Name: name, Do: func(t *testing.T) { must(t, f(t, byName(t, "c-llm.0"))) }}
@@ -405,6 +421,28 @@ func damage() []enforcertest.Damage {
 		}),
 		insideDo("a neighbour answered for", func(t *testing.T, h *netlink.Handle, l netlink.Link) error {
 			return h.NeighAdd(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 201, 0, 3), Flags: netlink.NTF_PROXY})
+		}),
+		ipDo("an address of lo's in the local table", "route add local 192.0.2.1/32 dev lo table local"),
+		ipDo("its own address on lo", "route append local 10.201.0.2/32 dev lo table local"),
+		ipDo("another loopback address", "addr add 127.0.0.5/32 dev eth0"),
+		ipDo("a neighbour set on lo", "neigh add 192.0.2.1 lladdr 02:00:00:00:00:01 nud permanent dev lo"),
+		ipDo("a neighbour answered for on lo", "neigh add proxy 192.0.2.1 dev lo"),
+		ipDo("a neighbour without ARP", "neigh replace 10.201.0.1 lladdr 02:00:00:00:00:01 nud noarp dev eth0"),
+		ipDo("a neighbour without ARP on lo", "neigh replace 192.0.2.1 lladdr 02:00:00:00:00:01 nud noarp dev lo"),
+		ipDo("a neighbour that stays", "neigh replace 10.201.0.1 lladdr 02:00:00:00:00:01 nud stale extern_learn dev eth0"),
+		ipDo("a route by the number of a next hop", "nexthop add id 5 blackhole", "route add 192.0.2.1 nhid 5"),
+		ipDo("a route over lo", "route add 192.0.2.1 dev lo"),
+		ipDo("a route with a metric", "route add 10.201.0.0/30 dev eth0 metric 7"),
+		ipDo("another metric", "route add 10.201.0.0/30 dev eth0 metric 7", "route del 10.201.0.0/30 dev eth0 metric 0"),
+		ipDo("a route of a type of service", "route add 10.201.0.0/30 dev eth0 tos 0x10"),
+		ipDo("a route from another address", "route change 10.201.0.0/30 dev eth0 src 127.0.0.1"),
+		ipDo("a route with an MTU", "route change 10.201.0.0/30 dev eth0 src 10.201.0.2 mtu 1000"),
+		ipDo("an address's route from another", "route change local 10.201.0.2/32 dev eth0 table local src 127.0.0.1"),
+		ipDo("lo down", "link set lo down"),
+		insideDo("forwarding from eth0", func(*testing.T, *netlink.Handle, netlink.Link) error { return forward(inner) }),
+		insideDo("forwarding from lo", func(*testing.T, *netlink.Handle, netlink.Link) error { return forward("lo") }),
+		insideDo("forwarding from links to come", func(*testing.T, *netlink.Handle, netlink.Link) error {
+			return errors.Join(forward("default"), forward(inner))
 		}),
 		insideDo("a pair with a tunnel's name", func(_ *testing.T, h *netlink.Handle, _ netlink.Link) error { return h.LinkAdd(veth("sit0")) }),
 		insideDo("another pair with a tunnel's name", func(_ *testing.T, h *netlink.Handle, _ netlink.Link) error {
@@ -741,6 +779,43 @@ func inNamespace(t *testing.T, ns *os.File) (out string) {
 		return err
 	}))
 	return out
+}
+
+// What the kernel learns while a session talks is no drift.
+func TestTalkIsNoDrift(t *testing.T) {
+	kerneltest.Host(t)
+	e, _ := real()
+	must(t, create(t, e, sets()[0].Networks[0], 0))
+	within(t, "llm.0", func(h *netlink.Handle) error {
+		for _, to := range []string{"127.0.0.1", "10.201.0.0", "10.201.0.1", "10.201.0.2", "10.201.0.3", "255.255.255.255%eth0", "224.0.0.251"} {
+			addr, device, _ := strings.Cut(to, "%")
+			d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
+				err = errors.Join(c.Control(func(fd uintptr) {
+					if device != "" || addr == "224.0.0.251" {
+						err = unix.BindToDevice(int(fd), inner)
+					}
+				}), err)
+				return err
+			}}
+			c, err := d.Dial("udp4", addr+":9")
+			if err != nil {
+				return err
+			}
+			_, err = c.Write([]byte("x"))
+			must(t, errors.Join(c.Close(), err))
+		}
+		known, err := h.NeighList(0, netlink.FAMILY_V4)
+		noarp := slices.DeleteFunc(known, func(n netlink.Neigh) bool { return n.State != netlink.NUD_NOARP })
+		if len(noarp) < 3 {
+			t.Errorf("the kernel knows %v without ARP", noarp)
+		}
+		return err
+	})
+	read, err := e.ReadPart(context.Background(), []reconciler.Addr{Addr("llm", 0)})
+	must(t, err)
+	if d := read[0].(Slot).Drift; d != nil {
+		t.Errorf("drift: %q", d)
+	}
 }
 
 // A record has no type: a plan of records is shown, never applied.
