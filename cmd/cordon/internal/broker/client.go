@@ -110,6 +110,12 @@ func Set(ctx context.Context, socket string) (specs.Set, error) {
 	return set, err
 }
 
+// Review has the daemon look whether those who started sessions may still have
+// them.
+func Review(ctx context.Context, socket string) error {
+	return Call(ctx, socket, kindReview, nil, nil)
+}
+
 // Sessions are those that the caller may deal with.
 func Sessions(ctx context.Context, socket string) ([]Session, error) {
 	var list []Session

@@ -18,6 +18,8 @@ const (
 	KindStop  = "stop"
 	KindState = "state"
 	kindSet   = "set" // the specs that are enforced
+
+	kindReview = "review" // look whether who started sessions may have them
 )
 
 // request is the first frame of a connection.

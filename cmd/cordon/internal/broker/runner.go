@@ -168,8 +168,13 @@ func (r *Runner) Admit(ctx context.Context) error {
 	return nil
 }
 
-// Started tells the daemon that the next one may start.
-func (r *Runner) Started() { _, _ = r.control.Write([]byte{runnerStarted}) }
+// Started tells the daemon that the next one may start. It returns an error when
+// that daemon is gone: what there is of another may have looked at the sessions
+// before this was one.
+func (r *Runner) Started() error {
+	_, err := r.control.Write([]byte{runnerStarted})
+	return err
+}
 
 // Write tells the user something, as on standard error.
 func (r *Runner) Write(p []byte) (int, error) {

@@ -89,6 +89,7 @@ func New(o Options) *Server {
 	s.Handle(KindPS, Operators, s.ps)
 	s.Handle(KindStop, Operators, s.stop)
 	s.Handle(kindSet, Root, s.set)
+	s.Handle(kindReview, Root, func(context.Context, Caller, json.RawMessage) (any, error) { s.Review(); return nil, nil })
 	if o.State != nil {
 		s.Handle(KindState, Operators, s.state)
 	}

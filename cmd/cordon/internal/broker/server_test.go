@@ -55,7 +55,7 @@ func beRunner() int {
 		_ = r.Exit(session.Failed)
 		return 1
 	}
-	r.Started()
+	_ = r.Started()
 	out := r.Files[1]
 	switch r.Command[0] {
 	case "environ":

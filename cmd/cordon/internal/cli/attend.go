@@ -50,7 +50,12 @@ func (a *App) attended(ctx context.Context) error {
 	events.by = func() string { return job.By }
 	r.Told = events.session()
 	began := r.Told.Began
-	r.Told.Began = func(l specs.Lease) { client.Started(); began(l) }
+	r.Told.Began = func(l specs.Lease) {
+		if client.Started() != nil {
+			go a.askReview(ctx)
+		}
+		began(l)
+	}
 	code, err := r.Run(context.WithoutCancel(ctx), session.Request{Sandbox: job.Sandbox, Project: job.Project, Command: client.Command})
 	if err != nil {
 		fmt.Fprintf(client, "cordon: %v\n", err)
@@ -96,6 +101,16 @@ func (a *App) askSet(ctx context.Context) (specs.Set, error) {
 			return set, err
 		case <-time.After(restartPause):
 		}
+	}
+}
+
+// askReview has a daemon that did not start this session look at it. One that is
+// not there yet does so when it begins.
+func (a *App) askReview(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restartTimeout)
+	defer cancel()
+	if err := broker.Review(ctx, a.Rundir().Socket()); err != nil && !errors.As(err, new(*broker.NoDaemonError)) {
+		a.Log().Warn("whether the user may still have this session is known at the next revision", "error", err)
 	}
 }
 
