@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/aicodesit/cordon/specs"
 )
 
 // explain puts cordon's words in the place of the library's where those
@@ -78,7 +80,7 @@ func functionHint(name string, known map[string]function.Function) string {
 	case "file", "templatefile", "fileexists", "fileset", "filebase64", "abspath", "pathexpand", "timestamp", "uuid", "bcrypt", "plantimestamp", "env":
 		return "Functions here depend on their arguments only: none reads files, the clock or the environment. Use a variable."
 	}
-	if s := suggest(name, slices.Collect(maps.Keys(known))); s != "" {
+	if s := specs.Suggest(name, slices.Collect(maps.Keys(known))); s != "" {
 		return fmt.Sprintf("Did you mean %q?", s)
 	}
 	return "LANGUAGE.md lists the functions there are."

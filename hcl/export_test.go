@@ -39,5 +39,4 @@ var (
 	ParsePercent  = parsePercent
 	ParseDuration = parseDuration
 	ParsePrefix   = parsePrefix
-	Suggest       = suggest
 )

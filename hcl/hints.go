@@ -61,7 +61,7 @@ func notFoundHint(root, name string, known []string) string {
 	case "project":
 		return projectHint(name, known)
 	}
-	if s := suggest(name, known); s != "" {
+	if s := specs.Suggest(name, known); s != "" {
 		return fmt.Sprintf("Did you mean %s.%s?", root, s)
 	}
 	if len(known) == 0 {

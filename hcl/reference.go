@@ -6,6 +6,8 @@ import (
 	hcllib "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/aicodesit/cordon/specs"
 )
 
 // ref returns the name of the block of that kind that an attribute refers to.
@@ -55,7 +57,7 @@ func (b body) refOf(v cty.Value, at hcllib.Range, name, kind string) string {
 func (b body) notARef(v cty.Value, at hcllib.Range, name, kind string) {
 	detail := fmt.Sprintf("A reference is required, written %s.NAME; this is %s.", kind, typeName(v))
 	if v.Type() == cty.String && !v.IsMarked() && !v.IsNull() {
-		if s := suggest(v.AsString(), b.e.names.labels(kind)); s != "" {
+		if s := specs.Suggest(v.AsString(), b.e.names.labels(kind)); s != "" {
 			detail = fmt.Sprintf("A reference is required: write %s.%s, without quotes.", kind, s)
 		}
 	}

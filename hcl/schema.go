@@ -6,6 +6,8 @@ import (
 
 	hcllib "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/aicodesit/cordon/specs"
 )
 
 // schema is what may stand in a block.
@@ -156,7 +158,7 @@ func checkBody(body *hclsyntax.Body, s *schema, what string, header hcllib.Range
 		if slices.Contains(s.needs, a.Name) || slices.Contains(s.may, a.Name) {
 			continue
 		}
-		meant = append(meant, suggest(a.Name, s.attributes()))
+		meant = append(meant, specs.Suggest(a.Name, s.attributes()))
 		detail := didYouMean(a.Name, s.attributes())
 		if s.inner(a.Name) != nil {
 			detail = fmt.Sprintf("%s is a block: write %s { … }, without the equals sign.", a.Name, a.Name)

@@ -68,18 +68,6 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
-	known := []string{"pool", "publish", "allow", "egress", "CAP_KILL"}
-	for given, want := range map[string]string{
-		"pol": "pool", "alow": "allow", "allwo": "allow", "egres": "egress", "POOL": "pool", "cap_kill": "CAP_KILL",
-		"zzzz": "", "x": "", "": "", strings.Repeat("a", 1000): "", "publsih": "publish",
-	} {
-		if got := hcl.Suggest(given, known); got != want {
-			t.Errorf("%q: %q, want %q", given, got, want)
-		}
-	}
-}
-
 func TestFunctions(t *testing.T) {
 	for expr, want := range map[string]string{
 		`cidrsubnet("10.0.0.0/8", 8, 202)`:                       "10.202.0.0/16",

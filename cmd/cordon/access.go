@@ -34,7 +34,7 @@ tells of the project's four roles; with it of any role, in full or as its kind
 			}
 			p := specs.Find(set.Projects, args[0])
 			if p == nil || p.Schema == nil {
-				return fmt.Errorf("there is no project %q with a schema", args[0])
+				return noSchema(set, args[0])
 			}
 			h := a.host(set)
 			defer h.close(cmd.Context())
@@ -51,6 +51,16 @@ tells of the project's four roles; with it of any role, in full or as its kind
 	cmd.Flags().StringVar(&role, "role", "", "tell of this role")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func noSchema(set specs.Set, project string) error {
+	var have []string
+	for _, p := range set.Projects {
+		if p.Schema != nil {
+			have = append(have, p.Name)
+		}
+	}
+	return specs.Unknown(fmt.Sprintf("there is no project %q with a schema", project), project, have)
 }
 
 func rolesOf(p specs.Project, role string) []string {

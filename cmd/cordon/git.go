@@ -42,7 +42,7 @@ clone fetches into the project's own directory.`,
 			}
 			p := specs.Find(set.Projects, project)
 			if p == nil {
-				return fmt.Errorf("project %q is not declared", project)
+				return specs.Undeclared("project", project, set.Projects)
 			}
 			// In the run directory: what a killed one leaves is gone with it.
 			dir, err := a.Rundir().Make("git")

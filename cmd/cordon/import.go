@@ -40,7 +40,7 @@ would change.`,
 			}
 			db := specs.Find(set.Databases, database)
 			if db == nil {
-				return fmt.Errorf("there is no database block %q", database)
+				return specs.Undeclared("database", database, set.Databases)
 			}
 			h := a.host(set)
 			defer h.close(cmd.Context())

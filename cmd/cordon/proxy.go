@@ -56,7 +56,7 @@ func (a *app) serve(ctx context.Context, set specs.Set, names []string, metrics 
 	list := set.Proxies
 	for _, name := range names {
 		if specs.Find(set.Proxies, name) == nil {
-			return fmt.Errorf("proxy %q is not declared", name)
+			return specs.Undeclared("proxy", name, set.Proxies)
 		}
 	}
 	if len(names) > 0 {

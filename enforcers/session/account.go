@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/user"
 	"strconv"
 
@@ -54,11 +55,12 @@ func whose(p *specs.Project) (account, error) {
 		return account{}, err
 	}
 	if declared != "root" && (a.uid == 0 || a.gid == 0) {
-		what := fmt.Sprintf("user %s (uid %d, gid %d)", a.name, a.uid, a.gid)
+		what, orChown := fmt.Sprintf("user %s (uid %d, gid %d)", a.name, a.uid, a.gid), ""
 		if p != nil && declared == "" {
 			what = fmt.Sprintf("the owner of %s (uid %d, gid %d)", p.Directory, a.uid, a.gid)
+			orChown = "; or give the directory to a user: chown -R USER: " + p.Directory
 		}
-		return account{}, fmt.Errorf("%s is root or in its group: declare another user, or user = \"root\" if that is meant", what)
+		return account{}, fmt.Errorf("%s is root or in its group: declare another user, or user = \"root\" if that is meant%s", what, orChown)
 	}
 	return a, nil
 }
@@ -73,7 +75,7 @@ func find(declared string, p *specs.Project) (account, error) {
 	}
 	dir, err := bwrap.Pin(p.Directory)
 	if err != nil {
-		return account{}, err
+		return account{}, notThere(p, p.Directory, err)
 	}
 	defer dir.Close()
 	uid, gid, err := dir.Owner()
@@ -89,6 +91,14 @@ func find(declared string, p *specs.Project) (account, error) {
 		return account{}, err
 	}
 	return fromUser(u)
+}
+
+// notThere names the project where it is its directory that can't be opened.
+func notThere(p *specs.Project, path string, err error) error {
+	if p != nil && path == p.Directory && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("project %q: its directory %s is not there", p.Name, p.Directory)
+	}
+	return err
 }
 
 func fromUser(u *user.User) (account, error) {

@@ -128,7 +128,7 @@ func (s *running) checkProxy(ctx context.Context, p *plan) {
 	c, err := d.DialContext(ctx, "tcp4", net.JoinHostPort(host.Addr().String(), strconv.Itoa(proxy.Port)))
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		s.say("proxy %q does not run, so the agent can't reach its model: start it with cordon proxy", proxy.Name)
+		s.say("proxy %q does not run, so the agent can't reach its model: start it with cordon daemon or cordon proxy", proxy.Name)
 	case err == nil: // or it hung up at once: we are no session
 		_ = c.Close()
 	}

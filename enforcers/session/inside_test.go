@@ -231,19 +231,24 @@ func TestRefused(t *testing.T) {
 		rootGroup.Name, rootGroup.User = "rootgroup", "rootgroup"
 		gone := p
 		gone.Name, gone.User = "gone", "nobody-of-this-name"
-		set.Projects = []specs.Project{gone, rootGroup, owner, p}
+		away, moved := owner, p // of whom nobody can tell, and whose user is declared
+		away.Name, away.Directory = "away", "/srv/no/such"
+		moved.Name, moved.Directory = "moved", "/srv/no/such"
+		set.Projects = []specs.Project{away, gone, moved, rootGroup, owner, p}
 	})
 	for _, c := range []struct {
 		project, sandbox string
 		why              string
 	}{
-		{"rooty", "box", "is root or in its group"},
+		{"rooty", "box", "the owner of /run (uid 0, gid 0) is root or in its group: declare another user, or user = \"root\" if that is meant; or give the directory to a user: chown -R USER: /run"},
 		{"rootgroup", "box", "is root or in its group"},
 		{"gone", "box", "unknown user"},
-		{"", "box", "say which with --project: gone, rootgroup, rooty, shop"},
-		{"none", "box", `project "none" is not declared`},
-		{"shop", "lone", `project "shop" has no sandbox "lone"`},
-		{"shop", "nothing", `sandbox "nothing" is not declared`},
+		{"away", "box", `project "away": its directory /srv/no/such is not there`},
+		{"moved", "box", `project "moved": its directory /srv/no/such is not there`},
+		{"", "box", "say which with --project: away, gone, moved, rootgroup, rooty, shop"},
+		{"none", "box", `project "none" is not declared; did you mean "gone"?`},
+		{"shop", "lone", `project "shop" has no sandbox "lone"; there is `},
+		{"shop", "nothing", `sandbox "nothing" is not declared; there is `},
 	} {
 		q := in(c.sandbox, "true")
 		q.Project = c.project

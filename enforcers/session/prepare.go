@@ -35,16 +35,16 @@ type plan struct {
 func (r *Runner) prepare(set specs.Set, q Request, id string) (*plan, error) {
 	sandbox := specs.Find(set.Sandboxes, q.Sandbox)
 	if sandbox == nil {
-		return nil, fmt.Errorf("sandbox %q is not declared", q.Sandbox)
+		return nil, specs.Undeclared("sandbox", q.Sandbox, set.Sandboxes)
 	}
 	p := &plan{set: set, sandbox: *sandbox}
 	if q.Project != "" {
 		p.project = specs.Find(set.Projects, q.Project)
 		if p.project == nil {
-			return nil, fmt.Errorf("project %q is not declared", q.Project)
+			return nil, specs.Undeclared("project", q.Project, set.Projects)
 		}
 		if !slices.Contains(p.project.Sandboxes, q.Sandbox) {
-			return nil, fmt.Errorf("project %q has no sandbox %q", q.Project, q.Sandbox)
+			return nil, specs.Unknown(fmt.Sprintf("project %q has no sandbox %q", q.Project, q.Sandbox), q.Sandbox, p.project.Sandboxes)
 		}
 	} else if needsProject(set, *sandbox) {
 		return nil, needProject(set, q.Sandbox)
@@ -175,7 +175,7 @@ func (p *plan) bind(b specs.Bind) error {
 	}
 	source, err := bwrap.Pin(from)
 	if err != nil {
-		return fmt.Errorf("bind %s: %w", b.To, err)
+		return fmt.Errorf("bind %s: %w", b.To, notThere(p.project, from, err))
 	}
 	p.add(bwrap.Mount{To: b.To, Source: source, Writable: b.Writable})
 	return nil

@@ -186,6 +186,8 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: %v", command, err)
 		case want != 0 && (!errors.As(err, &failed) || failed.Code != want):
 			t.Errorf("%s: %v, want code %d", command, err, want)
+		case want == 127 && strings.Contains(err.Error(), "PATH") == strings.Contains(command, "/"):
+			t.Errorf("%s: %v; PATH is to be named where it was searched", command, err)
 		}
 		must(t, p.Kill())
 	}

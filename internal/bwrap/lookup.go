@@ -20,10 +20,14 @@ const (
 type CommandError struct {
 	Command string
 	Code    int
+	Path    string // that was searched, "" for none
 }
 
 func (e *CommandError) Error() string {
-	if e.Code == notFound {
+	switch {
+	case e.Code == notFound && e.Path != "":
+		return e.Command + ": command not found in the sandbox, whose PATH is " + e.Path
+	case e.Code == notFound:
 		return e.Command + ": command not found in the sandbox"
 	}
 	return e.Command + ": not executable in the sandbox"
@@ -58,7 +62,7 @@ func (p *Process) Lookup() error {
 		}
 		code = min(code, failed.Code)
 	}
-	return &CommandError{Command: name, Code: code}
+	return &CommandError{Command: name, Code: code, Path: p.searchPath()}
 }
 
 func (p *Process) searchPath() string {

@@ -229,7 +229,7 @@ func (r *rig) unproxied(t *testing.T) {
 	r.stopProxy(t)
 	defer r.startProxy(t)
 	res := shell(t, "shop", "claude-code", "echo started")
-	if res.stdout != "started\n" || !strings.Contains(res.stderr, `proxy "llm" does not run`) {
+	if res.stdout != "started\n" || !strings.Contains(res.stderr, `start it with cordon daemon or cordon proxy`) {
 		t.Errorf("%+v", res)
 	}
 }

@@ -70,6 +70,7 @@ func (a *App) Root(commands ...*cobra.Command) *cobra.Command {
 		return nil
 	}
 	root.AddCommand(commands...)
+	explainArguments(root)
 	return root
 }
 

@@ -36,7 +36,12 @@ the session is as the daemon's say.
 The exit code is the command's own; 128+N when signal N ended it; 127 when it
 is not found, 126 when it can't be executed; 125 for all that cordon itself
 could not do.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.failed(misused(cmd))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 && cmd.ArgsLenAtDash() != 1 {
 				return a.failed(fmt.Errorf("put -- before the command: cordon run %s -- %s", args[0], strings.Join(args[1:], " ")))
@@ -55,6 +60,7 @@ could not do.`,
 		},
 	}
 	cmd.Flags().StringVarP(&project, "project", "p", "", "project that the session belongs to")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return a.failed(err) })
 	return cmd
 }
 
