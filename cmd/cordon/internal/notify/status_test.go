@@ -255,6 +255,7 @@ func TestStatusAfterRestart(t *testing.T) {
 		n.Look()
 		n.Look()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		said := ""
 		for _, g := range p.got {
 			var body struct{ State string }
