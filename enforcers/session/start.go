@@ -46,9 +46,6 @@ func (s *running) start(ctx context.Context, p *plan, begin func()) (*bwrap.Proc
 		return nil, err
 	}
 	proc, err := s.launch(ctx, p)
-	for try := 1; errors.Is(err, bwrap.ErrReplaced) && try < launchTries; try++ { // by another session that found it changed
-		proc, err = s.launch(ctx, p)
-	}
 	var network *networkError
 	if errors.As(err, &network) {
 		proc, err = s.launchIsolated(ctx, p, network)
@@ -101,9 +98,19 @@ func (s *running) launchIsolated(ctx context.Context, p *plan, why *networkError
 }
 
 // launch starts bubblewrap up to the gate and, meanwhile, makes or verifies
-// all that the session needs. It returns a *networkError when that failed for
-// the network alone.
-func (s *running) launch(ctx context.Context, p *plan) (*bwrap.Process, error) {
+// all that the session needs; once more when another session, which found the
+// tree changed, has made it anew. It returns a *networkError when that failed
+// for the network alone.
+func (s *running) launch(ctx context.Context, p *plan) (proc *bwrap.Process, err error) {
+	for range launchTries {
+		if proc, err = s.launchOnce(ctx, p); !errors.Is(err, bwrap.ErrReplaced) {
+			break
+		}
+	}
+	return proc, err
+}
+
+func (s *running) launchOnce(ctx context.Context, p *plan) (*bwrap.Process, error) {
 	set, err := s.facts(p.set)
 	if err != nil {
 		return nil, err

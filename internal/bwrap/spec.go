@@ -36,7 +36,8 @@ type Spec struct {
 	Files   [3]*os.File // what become its standard input, output, error
 	TTY     int         // which of Files is its controlling terminal; -1 none
 
-	// Enter prepares the cgroup; see session.Groups.
+	// Enter prepares the cgroup; see session.Groups. It is called when Root,
+	// Netns and the sources of Mounts have been taken.
 	Enter func(*syscall.SysProcAttr) (leave func() error, err error)
 
 	tree fileID // of Root, as it is when bubblewrap is started
