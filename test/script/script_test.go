@@ -6,7 +6,7 @@
 // is testscript's; on top of it:
 //
 //	exits N PROGRAM [ARGS…]   like exec, and the exit code must be N
-//	until PROGRAM [ARGS…]     again and again until it succeeds; fails after 20 s
+//	until PROGRAM [ARGS…]     again and again until it succeeds; fails after a minute
 //	githost NAME DIR CA       (in PATH) a host of repositories, see test/githost
 //	unprivileged PROGRAM …    (in PATH) runs it as nobody, without capabilities
 //
