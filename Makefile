@@ -23,7 +23,7 @@ FUZZTIME ?= 1m
 
 build: deps
 	go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/cordon-full ./cmd/cordon
-	go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/cordon ./cmd/cordon/front
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/cordon ./cmd/cordon/front
 
 deps:
 	@test/deps.sh

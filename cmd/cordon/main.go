@@ -12,6 +12,7 @@ import (
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/cmd/cordon/internal/pair"
+	"github.com/aicodesit/cordon/enforcers/seccomp/libseccomp"
 	"github.com/aicodesit/cordon/internal/secret/vault"
 )
 
@@ -24,7 +25,7 @@ func main() {
 		os.Exit(1)
 	}
 	a := &app{App: cli.New(version)}
-	a.App.Values, a.Vault = a.find, vault.Read
+	a.App.Values, a.Vault, a.Compiler = a.find, vault.Read, libseccomp.Compiler{}
 	os.Exit(a.Execute(a.root(), os.Args[1:]))
 }
 
@@ -45,6 +46,6 @@ func (a *app) root() *cobra.Command {
 		statusCommand(a), eventsCommand(a), pauseCommand(a), resumeCommand(a),
 		gitCommand(a), proxyCommand(a), tokensCommand(a), scrubCommand(a),
 		daemonCommand(a), installCommand(a),
-		doctorCommand(a), vaultCommand(a),
+		doctorCommand(a), vaultCommand(a), filterCommand(a),
 	)...)
 }

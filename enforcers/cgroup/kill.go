@@ -110,22 +110,42 @@ func stopForks(hs []hierarchy, group string) {
 func procs(hs []hierarchy, group string) ([]int, error) {
 	found := map[int]bool{}
 	for _, h := range hs {
-		err := filepath.WalkDir(filepath.Join(h.path, group), func(path string, d fs.DirEntry, err error) error {
-			if gone(err) {
-				return nil
-			}
-			if err != nil || !d.IsDir() {
-				return err
-			}
-			return addProcs(found, path)
-		})
-		if err != nil {
+		if err := addTree(found, filepath.Join(h.path, group)); err != nil {
 			return nil, err
 		}
 	}
 	delete(found, os.Getpid())
 	delete(found, 0) // one of another pid namespace
 	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// addTree adds the processes of a group and those below it.
+func addTree(found map[int]bool, dir string) error {
+	if err := addProcs(found, dir); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	switch err := unix.Stat(dir, &st); {
+	case gone(err):
+		return nil
+	case err != nil:
+		return &os.PathError{Op: "stat", Path: dir, Err: err}
+	case st.Nlink == 2: // no group is below, see inode(7)
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !gone(err) {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if err := addTree(found, filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func addProcs(found map[int]bool, dir string) error {

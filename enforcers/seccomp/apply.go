@@ -2,6 +2,8 @@ package seccomp
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +18,15 @@ import (
 // fileMode is of both files: a filter is no secret.
 const fileMode = 0o644
 
-// record stands beside a filter. It has no digest of it: one that was written
-// together with another filter would vouch for that.
+// record stands beside a filter.
 type record struct {
 	Policy Resource `json:"policy"`
+	SHA256 string   `json:"sha256"` // of the program, in hexadecimal digits
+}
+
+func digest(program []byte) string {
+	sum := sha256.Sum256(program)
+	return hex.EncodeToString(sum[:])
 }
 
 // files are the paths of one filter. The dots before names can't occur in a
@@ -63,7 +70,7 @@ func (e *Enforcer) write(want reconciler.Resource) error {
 	if err != nil {
 		return err
 	}
-	rec, err := json.Marshal(record{Policy: r})
+	rec, err := json.Marshal(record{Policy: r, SHA256: digest(program)})
 	if err != nil {
 		return err
 	}

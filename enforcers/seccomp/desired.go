@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/aicodesit/cordon/enforcers/seccomp/base"
 	"github.com/aicodesit/cordon/internal/agent"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/reconciler"
@@ -19,7 +20,11 @@ const Base = "container"
 
 // Options is what an [Enforcer] needs.
 type Options struct {
-	Dir rundir.Dir
+	Dir      rundir.Dir
+	Compiler Compiler
+	// Recorded takes a filter for what its policy compiles to when its record
+	// says so, instead of compiling that: see "Mark and privilege".
+	Recorded bool
 }
 
 // Enforcer keeps the compiled filters. It implements [reconciler.Enforcer],
@@ -27,12 +32,13 @@ type Options struct {
 type Enforcer struct {
 	dir      rundir.Dir
 	programs programs
+	recorded bool
 	rules    func() string // the digest of the base, computed once
 }
 
 // New returns an Enforcer.
 func New(o Options) *Enforcer {
-	return &Enforcer{dir: o.Dir, rules: sync.OnceValue(rulesDigest)}
+	return &Enforcer{dir: o.Dir, programs: programs{compiler: o.Compiler}, recorded: o.Recorded, rules: sync.OnceValue(base.Digest)}
 }
 
 // Resource is one filter: the policy, and what its file departs from it.
@@ -120,6 +126,15 @@ func desired(s specs.Seccomp, rules string) (Resource, error) {
 		}
 	}
 	return r, nil
+}
+
+// SameBase returns an error unless the policy means the same by its base as
+// this build: by another one it would come to another program.
+func SameBase(r Resource) error {
+	if rules := base.Digest(); r.Base != Base || r.Rules != rules {
+		return fmt.Errorf("the policy is of base %q with rules %q, but this program has %q with %q: use programs of one build", r.Base, r.Rules, Base, rules)
+	}
+	return nil
 }
 
 func sorted(list []string) []string {

@@ -6,13 +6,13 @@
 //
 // A filter is a classic BPF program as seccomp(2) takes it, at
 // [rundir.Dir.Seccomp]; bubblewrap loads it with --seccomp just before it
-// starts the command. libseccomp turns names into numbers and writes the
-// table; before its program stand a few instructions of our own, for what one
-// condition of the library can't say (see prelude.go).
+// starts the command. libseccomp (package libseccomp) turns names into numbers
+// and writes the table; before its program stand a few instructions of our own,
+// for what one condition of the library can't say (see its prelude.go).
 //
 // The base "container" is a list of allowed calls, after the lists that
-// container engines publish, for a process without any capability (table.go
-// tells what was left out and why). In the order of the answer:
+// container engines publish, for a process without any capability (package
+// base tells what was left out and why). In the order of the answer:
 //
 //   - another architecture than the host's, and x32 numbers: the process is
 //     killed. Their numbers mean other calls.
@@ -47,11 +47,19 @@
 // # Mark and privilege
 //
 // The files are cordon's by being in its directory. Beside NAME.bpf stands
-// NAME.json, which says what it was compiled from. Each reading compiles that
-// again, which takes 1 to 2 ms for a policy; a file that departs from it is
-// drift. No digest, time or signature beside the file could say as much: who
-// can replace the one can replace the other. Writing needs the right to write there;
-// nothing here needs a capability.
+// NAME.json, which says what it was compiled from and what came of it. A reading
+// compiles that again, which takes 1 to 2 ms for a policy; a file that departs
+// from it is drift. No digest, time or signature beside the file could say as
+// much: who can replace the one can replace the other.
+//
+// A session's start, which is what cordon is quickest at, reads by
+// [Options.Recorded]: a filter that departs from its record is drift, the two
+// are believed together, as are bubblewrap and cordon's own program, which only
+// the same user, root, can replace. Every plan, every apply and every pass of a
+// daemon compiles. So the small program needs no libseccomp, and has the
+// complete one compile what is missing.
+//
+// Writing needs the right to write there; nothing here needs a capability.
 //
 // There is no fake: real files are as quick and as safe as any fake would be.
 package seccomp

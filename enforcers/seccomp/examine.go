@@ -2,12 +2,10 @@ package seccomp
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 
-	scmp "github.com/seccomp/libseccomp-golang"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/reconciler"
@@ -20,22 +18,12 @@ const actionsFile = "/proc/sys/kernel/seccomp/actions_avail"
 const loggedFile = "/proc/sys/kernel/seccomp/actions_logged"
 
 // Examine implements [reconciler.Examiner].
-func (e *Enforcer) Examine(context.Context) []reconciler.Finding {
-	return []reconciler.Finding{library(), kernel(actionsFile), logging(loggedFile)}
-}
-
-func library() reconciler.Finding {
-	major, minor, micro := scmp.GetLibraryVersion()
-	f := reconciler.Finding{Subject: "libseccomp", Status: reconciler.OK, Text: fmt.Sprintf("version %d.%d.%d", major, minor, micro)}
-	m, err := native()
-	if err == nil {
-		_, err = compile(Resource{Base: Base, Errno: "EPERM"}, m)
+func (e *Enforcer) Examine(ctx context.Context) []reconciler.Finding {
+	var out []reconciler.Finding
+	if c, ok := e.programs.compiler.(reconciler.Examiner); ok {
+		out = c.Examine(ctx)
 	}
-	if err != nil {
-		f.Status, f.Text = reconciler.Fail, f.Text+": the base does not compile: "+err.Error()
-		f.Remedy = "install libseccomp 2.5 or later"
-	}
-	return f
+	return append(out, kernel(actionsFile), logging(loggedFile))
 }
 
 func kernel(path string) reconciler.Finding {

@@ -5,17 +5,27 @@ import (
 	"sync"
 )
 
+// Compiler makes the programs of policies.
+type Compiler interface {
+	// Program returns the classic BPF program of a policy as an array of struct
+	// sock_filter (linux/filter.h), always the same for the same policy. It
+	// looks at Deny, Allow and Errno alone.
+	Program(Resource) ([]byte, error)
+}
+
 // programs are what policies compile to on this host. To compile one takes
-// longer than all else of a reading, and a plan, an apply and a session's start
-// ask for the same ones several times; nothing of it outlives the process.
+// longer than all else of a reading, and a plan and an apply ask for the same
+// ones several times; nothing of it outlives the process.
 type programs struct {
+	compiler Compiler
+
 	mu     sync.Mutex
 	byRule map[string][]byte
 }
 
 // of returns the program of a policy, which the caller must not change.
 func (p *programs) of(r Resource) ([]byte, error) {
-	key, err := json.Marshal([]any{r.Deny, r.Allow, r.Errno}) // all that compile looks at
+	key, err := json.Marshal([]any{r.Deny, r.Allow, r.Errno})
 	if err != nil {
 		return nil, err
 	}
@@ -24,11 +34,7 @@ func (p *programs) of(r Resource) ([]byte, error) {
 	if program, ok := p.byRule[string(key)]; ok {
 		return program, nil
 	}
-	m, err := native()
-	if err != nil {
-		return nil, err
-	}
-	program, err := compile(r, m)
+	program, err := p.compiler.Program(r)
 	if err != nil {
 		return nil, err
 	}

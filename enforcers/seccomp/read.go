@@ -68,8 +68,7 @@ func (e *Enforcer) readNames(names map[string]bool) ([]reconciler.Resource, erro
 	return out, nil
 }
 
-// readFilter compares one filter with what its record's policy compiles to:
-// only so is it known that the file is the policy, whoever wrote the two.
+// readFilter compares one filter with its record's policy.
 func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 	f := e.files(name)
 	var drift []string
@@ -90,7 +89,7 @@ func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 		if err := json.Unmarshal(text, &rec); err != nil {
 			drift, rec = append(drift, "the record can't be read: "+err.Error()), record{}
 		} else if haveFilter {
-			drift = append(drift, e.departs(program, rec.Policy)...)
+			drift = append(drift, e.departs(program, rec)...)
 		}
 	}
 	haveRest := false
@@ -107,8 +106,14 @@ func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 }
 
 // departs tells how a file's content is not the program of its policy.
-func (e *Enforcer) departs(file []byte, policy Resource) []string {
-	want, err := e.programs.of(policy)
+func (e *Enforcer) departs(file []byte, rec record) []string {
+	if digest(file) != rec.SHA256 {
+		return []string{"the filter is not the one that its record is of"}
+	}
+	if e.recorded {
+		return nil
+	}
+	want, err := e.programs.of(rec.Policy)
 	switch {
 	case err != nil:
 		return []string{"the policy of the record does not compile: " + err.Error()}

@@ -1,15 +1,17 @@
-package seccomp
+package seccomp_test
 
 import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,6 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aicodesit/cordon/enforcers/seccomp"
+	"github.com/aicodesit/cordon/enforcers/seccomp/libseccomp"
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/reconciler"
@@ -41,6 +45,11 @@ func TestMain(m *testing.M) {
 	kerneltest.Main(m)
 }
 
+// enforcer is as all commands have it but a session's start.
+func enforcer(dir rundir.Dir) *seccomp.Enforcer {
+	return seccomp.New(seccomp.Options{Dir: dir, Compiler: libseccomp.Compiler{}})
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -49,28 +58,35 @@ func must(t *testing.T, err error) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Run("compiled", func(t *testing.T) { conforms(t, false) })
+	t.Run("recorded", func(t *testing.T) { conforms(t, true) })
+}
+
+func conforms(t *testing.T, recorded bool) {
 	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
 	sets := []specs.Set{
 		{
 			Seccomps: []specs.Seccomp{
-				{Name: "agent", Base: Base, Deny: []string{"ptrace", "keyctl"}, Errno: "EACCES"},
-				{Name: "other", Base: Base},
+				{Name: "agent", Base: seccomp.Base, Deny: []string{"ptrace", "keyctl"}, Errno: "EACCES"},
+				{Name: "other", Base: seccomp.Base},
 			},
 			Sandboxes: []specs.Sandbox{{Name: "s"}},
 		},
-		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Allow: []string{"unshare", "mount", "clone"}}}},
-		{Seccomps: []specs.Seccomp{{Name: "agent", Base: Base, Deny: []string{"ptrace", "keyctl"}, Log: true}}},
+		{Seccomps: []specs.Seccomp{{Name: "agent", Base: seccomp.Base, Allow: []string{"unshare", "mount", "clone"}}}},
+		{Seccomps: []specs.Seccomp{{Name: "agent", Base: seccomp.Base, Deny: []string{"ptrace", "keyctl"}, Log: true}}},
 		{Sandboxes: []specs.Sandbox{{Name: "s"}, {Name: "t", Seccomp: "agent"}}},
 		{
-			Seccomps:  []specs.Seccomp{{Name: "agent", Base: Base, Deny: []string{"ptrace"}}},
+			Seccomps:  []specs.Seccomp{{Name: "agent", Base: seccomp.Base, Deny: []string{"ptrace"}}},
 			Sandboxes: []specs.Sandbox{{Name: "s", Agent: hiding()}, {Name: "t", Seccomp: "agent", Agent: hiding()}},
 		},
 	}
 	filter := run.Seccomp("agent")
 	sidecar := strings.TrimSuffix(filter, ".bpf") + ".json"
-	enforcertest.Run(t, enforcertest.Harness{
-		Name: Name,
-		New:  func(*testing.T) reconciler.Enforcer { return New(Options{Dir: run}) },
+	h := enforcertest.Harness{
+		Name: seccomp.Name,
+		New: func(*testing.T) reconciler.Enforcer {
+			return seccomp.New(seccomp.Options{Dir: run, Compiler: libseccomp.Compiler{}, Recorded: recorded})
+		},
 		Sets: sets,
 		Foreign: func(t *testing.T) func(*testing.T) {
 			mine := filepath.Join(filepath.Dir(string(run)), "agent.bpf")
@@ -86,27 +102,16 @@ func TestConformance(t *testing.T) {
 				b, err := os.ReadFile(filter)
 				must(t, err)
 				b[len(b)-1] ^= 1
-				must(t, os.WriteFile(filter, b, fileMode))
+				must(t, os.WriteFile(filter, b, 0o644))
 			}},
 			{Name: "a filter emptied", Do: func(t *testing.T) { must(t, os.Truncate(filter, 0)) }},
 			{Name: "another's filter in its place", Do: func(t *testing.T) {
 				b, err := os.ReadFile(run.Seccomp("other"))
 				must(t, err)
-				must(t, os.WriteFile(filter, b, fileMode))
+				must(t, os.WriteFile(filter, b, 0o644))
 			}},
 			{Name: "another's filter and record in their place", Do: func(t *testing.T) {
 				forge(t, run, "agent", []byte(`{"policy":{"base":"container","errno":"EPERM"}}`))
-			}},
-			{Name: "a filter that allows all, vouched for by its record", Do: func(t *testing.T) {
-				b, err := os.ReadFile(sidecar)
-				must(t, err)
-				var rec map[string]any
-				must(t, json.Unmarshal(b, &rec))
-				sum := sha256.Sum256(allowAll())
-				rec["sha256"] = hex.EncodeToString(sum[:])
-				b, err = json.Marshal(rec)
-				must(t, err)
-				forge(t, run, "agent", b)
 			}},
 			{Name: "a filter removed", Do: func(t *testing.T) { must(t, os.Remove(filter)) }},
 			{Name: "the base removed", Do: func(t *testing.T) { must(t, os.Remove(run.Seccomp(""))) }},
@@ -121,46 +126,105 @@ func TestConformance(t *testing.T) {
 			}},
 			{Name: "a pipe in its place", Do: func(t *testing.T) { // reading it would wait for ever
 				must(t, os.Remove(filter))
-				must(t, unix.Mkfifo(filter, fileMode))
+				must(t, unix.Mkfifo(filter, 0o644))
 			}},
 			{Name: "a file left behind", Do: func(t *testing.T) {
 				must(t, os.WriteFile(filepath.Join(filepath.Dir(filter), ".agent.bpf"), nil, 0o600))
 			}},
 		},
-	})
+	}
+	if !recorded {
+		h.Damage = append(h.Damage, enforcertest.Damage{
+			Name: "a filter that allows all, vouched for by its record",
+			Do:   func(t *testing.T) { vouch(t, run, "agent") },
+		})
+	}
+	enforcertest.Run(t, h)
 }
 
 // allowAll is a filter of one instruction.
 func allowAll() []byte {
-	return encode([]unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}})
+	return binary.NativeEndian.AppendUint64(nil, unix.BPF_RET|unix.BPF_K|unix.SECCOMP_RET_ALLOW<<32)
 }
 
 // forge puts allowAll and a record in the place of a filter's two files.
 func forge(t *testing.T, run rundir.Dir, name string, rec []byte) {
 	t.Helper()
 	filter := run.Seccomp(name)
-	must(t, os.WriteFile(filter, allowAll(), fileMode))
-	must(t, os.WriteFile(strings.TrimSuffix(filter, ".bpf")+".json", rec, fileMode))
+	must(t, os.WriteFile(filter, allowAll(), 0o644))
+	must(t, os.WriteFile(strings.TrimSuffix(filter, ".bpf")+".json", rec, 0o644))
 }
 
-// What [Enforcer] holds in memory is not taken for what the files hold.
+// vouch puts allowAll in the place of a filter, with a record that has its
+// digest.
+func vouch(t *testing.T, run rundir.Dir, name string) {
+	t.Helper()
+	b, err := os.ReadFile(strings.TrimSuffix(run.Seccomp(name), ".bpf") + ".json")
+	must(t, err)
+	var rec map[string]any
+	must(t, json.Unmarshal(b, &rec))
+	sum := sha256.Sum256(allowAll())
+	if _, ok := rec["sha256"]; !ok {
+		t.Fatalf("a record without a digest: %s", b)
+	}
+	rec["sha256"] = hex.EncodeToString(sum[:])
+	b, err = json.Marshal(rec)
+	must(t, err)
+	forge(t, run, name, b)
+}
+
+// What [seccomp.Enforcer] holds in memory is not taken for what the files hold.
 func TestEveryReadingLooks(t *testing.T) {
 	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
-	e := New(Options{Dir: run})
-	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "x", Base: Base}}})
+	e := enforcer(run)
+	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "x", Base: seccomp.Base}}})
 	must(t, err)
 	must(t, e.Apply(context.Background(), reconciler.Change{After: out[0]}))
-	rec, err := os.ReadFile(strings.TrimSuffix(run.Seccomp("x"), ".bpf") + ".json")
-	must(t, err)
-	forge(t, run, "x", rec)
+	vouch(t, run, "x")
 	all, err := e.Read(context.Background())
 	must(t, err)
-	part, err := e.ReadPart(context.Background(), []reconciler.Addr{Addr("x")})
+	part, err := e.ReadPart(context.Background(), []reconciler.Addr{seccomp.Addr("x")})
 	must(t, err)
 	for _, live := range [][]reconciler.Resource{all, part} {
-		if len(live) != 1 || len(live[0].(Resource).Drift) == 0 {
+		if len(live) != 1 || len(live[0].(seccomp.Resource).Drift) == 0 {
 			t.Errorf("a filter that allows all passed for the policy: %v", live)
 		}
+	}
+}
+
+// counted tells how often it was asked.
+type counted struct {
+	libseccomp.Compiler
+	times int
+}
+
+func (c *counted) Program(r seccomp.Resource) ([]byte, error) {
+	c.times++
+	return c.Compiler.Program(r)
+}
+
+// A start compiles what is missing, and nothing else.
+func TestRecorded(t *testing.T) {
+	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+	c := &counted{}
+	// Each is of a process of its own.
+	start := func() *seccomp.Enforcer { return seccomp.New(seccomp.Options{Dir: run, Compiler: c, Recorded: true}) }
+	e := start()
+	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "x", Base: seccomp.Base}}})
+	must(t, err)
+	must(t, e.Apply(context.Background(), reconciler.Change{After: out[0]}))
+	if c.times != 1 {
+		t.Errorf("a filter was compiled %d times", c.times)
+	}
+	for range 2 {
+		live, err := start().ReadPart(context.Background(), []reconciler.Addr{seccomp.Addr("x")})
+		must(t, err)
+		if len(live) != 1 || !reflect.DeepEqual(live[0], out[0]) {
+			t.Errorf("%v, not %v", live, out)
+		}
+	}
+	if c.times != 1 {
+		t.Errorf("a reading compiled: %d times", c.times)
 	}
 }
 
@@ -172,7 +236,7 @@ func TestLeftovers(t *testing.T) {
 	for _, n := range []string{".a.bpf", ".b.json"} {
 		must(t, os.WriteFile(filepath.Join(dir, n), nil, 0o600))
 	}
-	e := New(Options{Dir: run})
+	e := enforcer(run)
 	live, err := e.Read(context.Background())
 	must(t, err)
 	if len(live) != 2 {
@@ -187,12 +251,12 @@ func TestLeftovers(t *testing.T) {
 }
 
 func TestDesired(t *testing.T) {
-	e := New(Options{Dir: "/nowhere"})
+	e := enforcer("/nowhere")
 	for _, tt := range []struct {
 		s    specs.Seccomp
 		want string
 	}{
-		{specs.Seccomp{Name: "a", Base: Base, Deny: []string{"mount"}, Allow: []string{"mount"}}, "seccomp.a: mount is both in deny and in allow"},
+		{specs.Seccomp{Name: "a", Base: seccomp.Base, Deny: []string{"mount"}, Allow: []string{"mount"}}, "seccomp.a: mount is both in deny and in allow"},
 		{specs.Seccomp{Name: "a", Base: "none"}, `seccomp.a: there is no base "none", only "container"`},
 	} {
 		if _, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{tt.s}}); err == nil || err.Error() != tt.want {
@@ -204,9 +268,6 @@ func TestDesired(t *testing.T) {
 	if len(out) != 1 || out[0].Addr() != `seccomp."container.base"` {
 		t.Errorf("the base as it is: %v", out)
 	}
-	if name, err := nameOf(out[0].Addr()); name != "container.base" || err != nil {
-		t.Errorf("its name is %q, %v", name, err)
-	}
 }
 
 // hiding is an agent that makes sandboxes itself.
@@ -215,8 +276,8 @@ func hiding() *specs.Agent { return &specs.Agent{Kind: "claude-code", Hide: []st
 // Only sandboxes whose agent nests get the variant with more calls, and the
 // variant allows nothing that its block denies.
 func TestNestingVariants(t *testing.T) {
-	block := specs.Seccomp{Name: "f", Base: Base, Deny: []string{"keyctl"}}
-	out, err := New(Options{Dir: "/nowhere"}).Desired(specs.Set{Seccomps: []specs.Seccomp{block}, Sandboxes: []specs.Sandbox{
+	block := specs.Seccomp{Name: "f", Base: seccomp.Base, Deny: []string{"keyctl"}}
+	out, err := enforcer("/nowhere").Desired(specs.Set{Seccomps: []specs.Seccomp{block}, Sandboxes: []specs.Sandbox{
 		{Name: "a", Seccomp: "f", Agent: hiding()},
 		{Name: "b", Seccomp: "f", Agent: hiding()},
 		{Name: "c", Seccomp: "f", Agent: &specs.Agent{Kind: "claude-code"}},
@@ -224,9 +285,9 @@ func TestNestingVariants(t *testing.T) {
 		{Name: "e"},
 	}})
 	must(t, err)
-	got := map[string]Resource{}
+	got := map[string]seccomp.Resource{}
 	for _, r := range out {
-		got[r.(Resource).Filter] = r.(Resource)
+		got[r.(seccomp.Resource).Filter] = r.(seccomp.Resource)
 	}
 	if len(out) != 4 || len(got) != 4 {
 		t.Errorf("%v", out)
@@ -254,32 +315,12 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestExamine(t *testing.T) {
-	for _, f := range New(Options{}).Examine(context.Background()) {
-		if f.Status != reconciler.OK {
-			t.Errorf("%s: %s", f.Subject, f.Text)
-		}
-	}
-	silent := filepath.Join(t.TempDir(), "logged")
-	must(t, os.WriteFile(silent, []byte("kill_process kill_thread trap\n"), 0o600))
-	for _, path := range []string{silent, "/nonexistent"} {
-		if f := logging(path); f.Status != reconciler.Warn || f.Remedy == "" {
-			t.Errorf("%s: %+v", path, f)
-		}
-	}
-	old := filepath.Join(t.TempDir(), "actions")
-	must(t, os.WriteFile(old, []byte("kill trap errno trace allow\n"), 0o600))
-	if f := kernel(old); f.Status != reconciler.Fail || !strings.Contains(f.Remedy, "kill_process") {
-		t.Errorf("an old kernel: %+v", f)
-	}
-}
-
 // filterFile applies one block and returns its file.
 func filterFile(t *testing.T, s specs.Seccomp) string {
 	t.Helper()
 	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
-	e := New(Options{Dir: run})
-	s.Name, s.Base = "x", Base
+	e := enforcer(run)
+	s.Name, s.Base = "x", seccomp.Base
 	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{s}})
 	must(t, err)
 	must(t, e.Apply(context.Background(), reconciler.Change{After: out[0]}))

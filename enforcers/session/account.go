@@ -1,12 +1,14 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os/user"
 	"strconv"
 
+	accounts "github.com/aicodesit/cordon/internal/account"
 	"github.com/aicodesit/cordon/internal/bwrap"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -45,12 +47,12 @@ const overflowID = 65534
 
 // whose finds a session's account: the declared user, else the owner of the
 // project's directory.
-func whose(p *specs.Project) (account, error) {
+func whose(ctx context.Context, p *specs.Project) (account, error) {
 	declared := outsideUser
 	if p != nil {
 		declared = p.User
 	}
-	a, err := find(declared, p)
+	a, err := find(ctx, declared, p)
 	if err != nil {
 		return account{}, err
 	}
@@ -65,9 +67,9 @@ func whose(p *specs.Project) (account, error) {
 	return a, nil
 }
 
-func find(declared string, p *specs.Project) (account, error) {
+func find(ctx context.Context, declared string, p *specs.Project) (account, error) {
 	if declared != "" {
-		u, err := user.Lookup(declared)
+		u, err := accounts.Lookup(ctx, declared)
 		if err != nil {
 			return account{}, err
 		}
@@ -82,10 +84,9 @@ func find(declared string, p *specs.Project) (account, error) {
 	if err != nil {
 		return account{}, err
 	}
-	id := strconv.FormatUint(uint64(uid), 10)
-	u, err := user.LookupId(id)
+	u, err := accounts.LookupID(ctx, uid)
 	if errors.As(err, new(user.UnknownUserIdError)) {
-		return account{name: "u" + id, uid: uid, gid: gid}, nil
+		return account{name: fmt.Sprintf("u%d", uid), uid: uid, gid: gid}, nil
 	}
 	if err != nil {
 		return account{}, err

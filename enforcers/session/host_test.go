@@ -23,6 +23,7 @@ import (
 	"github.com/aicodesit/cordon/enforcers/network"
 	"github.com/aicodesit/cordon/enforcers/root"
 	"github.com/aicodesit/cordon/enforcers/seccomp"
+	"github.com/aicodesit/cordon/enforcers/seccomp/libseccomp"
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/enforcers/slot"
 	"github.com/aicodesit/cordon/internal/kerneltest"
@@ -88,7 +89,7 @@ func enforcers(dir rundir.Dir, parent string, log *slog.Logger) (*reconciler.Rec
 	return &reconciler.Reconciler{Log: log, Enforcers: []reconciler.Named{
 		{Name: "session", Enforcer: session.New(session.Options{RunDir: dir, Log: log})},
 		{Name: "cgroup", Enforcer: groups},
-		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: dir})},
+		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: dir, Compiler: libseccomp.Compiler{}})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: dir, Log: log})},
 		{Name: "network", Enforcer: network.New(network.Options{Dir: dir})},
 		{Name: "slot", Enforcer: slot.New(slot.Options{Dir: dir})},

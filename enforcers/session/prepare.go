@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,7 +33,7 @@ type plan struct {
 
 // prepare checks the request against the set, which it does not change. id is
 // the session's. The caller closes the plan.
-func (r *Runner) prepare(set specs.Set, q Request, id string) (*plan, error) {
+func (r *Runner) prepare(ctx context.Context, set specs.Set, q Request, id string) (*plan, error) {
 	sandbox := specs.Find(set.Sandboxes, q.Sandbox)
 	if sandbox == nil {
 		return nil, specs.Undeclared("sandbox", q.Sandbox, set.Sandboxes)
@@ -50,7 +51,7 @@ func (r *Runner) prepare(set specs.Set, q Request, id string) (*plan, error) {
 		return nil, needProject(set, q.Sandbox)
 	}
 	var err error
-	if p.who, err = whose(p.project); err != nil {
+	if p.who, err = whose(ctx, p.project); err != nil {
 		return nil, err
 	}
 	p.values = p.sessionValues(id)

@@ -160,7 +160,7 @@ type running struct {
 
 // once starts the session and waits for its end.
 func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
-	p, err := s.prepare(set, s.q, s.id)
+	p, err := s.prepare(ctx, set, s.q, s.id)
 	if err != nil {
 		return Failed, err
 	}

@@ -30,7 +30,11 @@ func Build(t testing.TB) string {
 func Compile(t testing.TB, path, folder string, flags ...string) {
 	t.Helper()
 	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", path}, flags...)
-	if out, err := exec.Command("go", append(args, "github.com/aicodesit/cordon/"+folder)...).CombinedOutput(); err != nil {
+	cmd := exec.Command("go", append(args, "github.com/aicodesit/cordon/"+folder)...)
+	if folder == "cmd/cordon/front" {
+		cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 }

@@ -53,7 +53,7 @@ func TestFrontIsLight(t *testing.T) {
 	for _, heavy := range []string{
 		"github.com/prometheus", "github.com/go-git", "github.com/ProtonMail", "github.com/jackc", "google.golang.org/protobuf",
 		"github.com/google/go-cmp", "github.com/hashicorp/hcl/v2/hclwrite", "github.com/spf13/viper", "go.yaml.in", "github.com/aws",
-		"golang.org/x/crypto", "golang.org/x/net", "golang.org/x/oauth2", "html/template", "net/http", "crypto/tls",
+		"github.com/seccomp", "golang.org/x/crypto", "golang.org/x/net", "golang.org/x/oauth2", "html/template", "net/http", "crypto/tls",
 		module + "/enforcers/postgres", module + "/enforcers/git", module + "/internal/source",
 	} {
 		for _, d := range deps {

@@ -23,6 +23,7 @@ var version = "devel"
 func main() {
 	a := cli.New(version)
 	a.Values, a.Vault = find, askVault
+	a.Compiler, a.Recorded = complete{}, true
 	args := os.Args[1:]
 	root := a.Root(a.Light()...)
 	if cmd, _, err := root.Find(args); err != nil || cmd == root {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/aicodesit/cordon/enforcers/seccomp"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/internal/secret"
@@ -30,6 +31,9 @@ type App struct {
 	Values func(*cobra.Command) (Values, error)
 	// Vault is the Vault of [secret.Reader].
 	Vault func(v specs.VaultSecret, token string) (string, error)
+	// Compiler and Recorded are those of [seccomp.Options].
+	Compiler seccomp.Compiler
+	Recorded bool
 
 	Settings
 }

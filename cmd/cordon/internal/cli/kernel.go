@@ -19,7 +19,7 @@ func (a *App) Kernel(set specs.Set, groups *cgroup.Enforcer) []reconciler.Named 
 	return []reconciler.Named{
 		{Name: "session", Needs: []string{"cgroup", "seccomp", "root", "network"}, Enforcer: session.New(session.Options{RunDir: a.Rundir(), Log: log, Scrub: a.Scrubber(set)})},
 		{Name: "cgroup", Enforcer: groups},
-		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.Rundir()})},
+		{Name: "seccomp", Enforcer: seccomp.New(seccomp.Options{Dir: a.Rundir(), Compiler: a.Compiler, Recorded: a.Recorded})},
 		{Name: "root", Enforcer: root.New(root.Options{Dir: a.Rundir(), Log: log})},
 		{Name: "network", Needs: []string{"slot"}, Enforcer: network.New(network.Options{Dir: a.Rundir(), NoIPv6: network.IPv6Absent()})},
 		{Name: "slot", Needs: []string{"network"}, Enforcer: slot.New(slot.Options{Dir: a.Rundir()})},

@@ -1,4 +1,4 @@
-package seccomp
+package libseccomp
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package seccomp
+package libseccomp
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 
 	scmp "github.com/seccomp/libseccomp-golang"
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/enforcers/seccomp"
+	"github.com/aicodesit/cordon/enforcers/seccomp/base"
 )
 
 const (
@@ -26,11 +29,11 @@ func machineFor(t *testing.T, arch string) machine {
 	return m
 }
 
-func policy(deny, allow []string, errno string) Resource {
-	return Resource{Filter: "x", Base: Base, Deny: deny, Allow: allow, Errno: errno}
+func policy(deny, allow []string, errno string) seccomp.Resource {
+	return seccomp.Resource{Filter: "x", Base: seccomp.Base, Deny: deny, Allow: allow, Errno: errno}
 }
 
-func compiled(t *testing.T, r Resource, m machine) []byte {
+func compiled(t *testing.T, r seccomp.Resource, m machine) []byte {
 	t.Helper()
 	if r.Errno == "" {
 		r.Errno = "EPERM"
@@ -199,7 +202,7 @@ func TestWholeTable(t *testing.T) {
 				want = nosys
 			case name == "ptrace":
 				want = unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)
-			case name == "mount", name == "ioctl", name == "clone", name == "personality", slices.Contains(allowed(), name):
+			case name == "mount", name == "ioctl", name == "clone", name == "personality", slices.Contains(base.Allowed(), name):
 				want = allow
 			default:
 				want = eperm
@@ -240,7 +243,7 @@ func TestPolicies(t *testing.T) {
 	newuser := []uint64{unix.CLONE_NEWUSER}
 	for _, tt := range []struct {
 		what string
-		r    Resource
+		r    seccomp.Resource
 		name string
 		args []uint64
 		want uint32
@@ -254,7 +257,7 @@ func TestPolicies(t *testing.T) {
 		{"allow clone3", policy(nil, []string{"clone3"}, ""), "clone3", nil, allow},
 		{"allow socket", policy(nil, []string{"socket"}, ""), "socket", []uint64{unix.AF_PACKET}, allow},
 		{"allow ioctl", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, unix.TIOCSTI}, eperm},
-		{"allow ioctl, console", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, 1<<32 | tiocLinux}, eperm},
+		{"allow ioctl, console", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, 1<<32 | 0x541c}, eperm},
 		{"allow ioctl, others", policy(nil, []string{"ioctl"}, ""), "ioctl", []uint64{0, unix.TCGETS}, allow},
 		{"allow personality", policy(nil, []string{"personality"}, ""), "personality", []uint64{0x0040000}, allow},
 		{"deny ioctl", policy([]string{"ioctl"}, nil, "ENOTTY"), "ioctl", []uint64{0, unix.TCGETS}, unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)},
@@ -275,7 +278,7 @@ func TestNames(t *testing.T) {
 	if _, err := compile(policy([]string{"open", "socketcall"}, []string{"fork"}, "EPERM"), m); err != nil {
 		t.Errorf("calls of other architectures are refused: %v", err)
 	}
-	for _, r := range []Resource{policy([]string{"opn"}, nil, "EPERM"), policy(nil, []string{"opn"}, "EPERM")} {
+	for _, r := range []seccomp.Resource{policy([]string{"opn"}, nil, "EPERM"), policy(nil, []string{"opn"}, "EPERM")} {
 		if _, err := compile(r, m); err == nil || !strings.Contains(err.Error(), "opn: no system call that libseccomp ") {
 			t.Errorf("an unknown call: %v", err)
 		}
@@ -287,12 +290,12 @@ func TestNames(t *testing.T) {
 		t.Error("s390x, whose clone has another order of arguments, is accepted")
 	}
 	// A name that no architecture has is a slip of the pen.
-	for _, name := range allowed() {
+	for _, name := range base.Allowed() {
 		if _, err := number(name, machineFor(t, "amd64")); err != nil && !slices.Contains(newer, name) {
 			t.Errorf("table: %v", err)
 		}
 	}
-	if list := allowed(); len(slices.Compact(slices.Clone(list))) != len(list) {
+	if list := base.Allowed(); len(slices.Compact(slices.Clone(list))) != len(list) {
 		t.Error("the table has a name twice")
 	}
 }
@@ -336,7 +339,7 @@ func BenchmarkCompile(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := compile(Resource{Base: Base, Errno: "EPERM"}, m); err != nil {
+		if _, err := compile(seccomp.Resource{Base: seccomp.Base, Errno: "EPERM"}, m); err != nil {
 			b.Fatal(err)
 		}
 	}

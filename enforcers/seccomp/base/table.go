@@ -1,9 +1,14 @@
-package seccomp
+// Package base is what the filters' base "container" means: calls that are
+// allowed, some with certain arguments only. It is data; package seccomp tells
+// of the mechanism, and libseccomp compiles it.
+package base
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +17,7 @@ import (
 // below do not.
 const rulesVersion = 2
 
-// allowed returns the calls that the base allows whatever their arguments.
+// Allowed returns the calls that the base allows whatever their arguments.
 //
 // Sources: the published default profiles of moby and podman, as facts about
 // what programs need and what was found dangerous; man 2 syscalls; the kernel's
@@ -34,7 +39,7 @@ const rulesVersion = 2
 //
 // Names that the installed library, or the architecture, does not have are
 // passed over.
-func allowed() []string {
+func Allowed() []string {
 	return join(
 		// Files and directories, by path and by descriptor.
 		`access chdir chmod chown chown32 creat faccessat faccessat2 fchdir fchmod fchmodat fchmodat2 fchown
@@ -102,9 +107,9 @@ func allowed() []string {
 	)
 }
 
-// condition allows a call when one argument has a value under a mask. Several
+// Condition allows a call when one argument has a value under a mask. Several
 // of one call are alternatives.
-type condition struct {
+type Condition struct {
 	Call  string `json:"call"`
 	Arg   uint   `json:"arg"`
 	Mask  uint64 `json:"mask"`
@@ -119,39 +124,49 @@ const low32 = 0xffff_ffff
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// conditions are the calls that the base allows with some arguments only.
+// Conditions are the calls that the base allows with some arguments only.
 // What their other arguments may be, the prelude's checks included, stands in
 // the package's documentation.
-func conditions() []condition {
-	out := []condition{{"clone", 0, namespaces, 0}}
+func Conditions() []Condition {
+	out := []Condition{{"clone", 0, namespaces, 0}}
 	// Not packet (raw frames), vsock (the hypervisor), alg (the kernel's
 	// ciphers), nor the many families that no one audits.
 	for _, family := range []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} {
-		out = append(out, condition{"socket", 0, low32, family})
+		out = append(out, Condition{"socket", 0, low32, family})
 	}
 	// PER_LINUX, PER_LINUX32, each also with UNAME26, and "tell me"; not
 	// ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC and the like. See personality(2).
 	for _, persona := range []uint64{0, 0x8, 0x20000, 0x20008, 0xffffffff} {
-		out = append(out, condition{"personality", 0, low32, persona})
+		out = append(out, Condition{"personality", 0, low32, persona})
 	}
 	return out
 }
 
-// refusedIoctls put characters into a terminal as if they were typed there:
+// RefusedIoctls put characters into a terminal as if they were typed there:
 // into the one that the session shares with whoever started it. See
 // ioctl_tty(2), ioctl_console(2).
-func refusedIoctls() []uint32 { return []uint32{unix.TIOCSTI, tiocLinux} }
+func RefusedIoctls() []uint32 { return []uint32{unix.TIOCSTI, tiocLinux} }
 
 // tiocLinux is TIOCLINUX of asm-generic/ioctls.h.
 const tiocLinux = 0x541c
 
-// rulesDigest identifies what this build means by the base, so that a filter
+// Digest identifies what this build means by the base, so that a filter
 // compiled by another build differs from what is desired.
-func rulesDigest() string {
-	b, err := json.Marshal([]any{rulesVersion, allowed(), conditions(), refusedIoctls()})
+func Digest() string {
+	b, err := json.Marshal([]any{rulesVersion, Allowed(), Conditions(), RefusedIoctls()})
 	if err != nil { // strings and numbers always marshal
 		panic(err)
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
+}
+
+// join splits groups of names at white space.
+func join(groups ...string) []string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, strings.Fields(g)...)
+	}
+	slices.Sort(out)
+	return out
 }

@@ -1,17 +1,50 @@
-package seccomp
+// Package libseccomp compiles the policies of package seccomp by the library of
+// that name, which is linked by cgo: only programs that compile link it.
+package libseccomp
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 
 	scmp "github.com/seccomp/libseccomp-golang"
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/enforcers/seccomp"
+	"github.com/aicodesit/cordon/enforcers/seccomp/base"
+	"github.com/aicodesit/cordon/reconciler"
 )
+
+// Compiler implements [seccomp.Compiler] and [reconciler.Examiner].
+type Compiler struct{}
+
+// Program implements [seccomp.Compiler]. It takes about a millisecond.
+func (Compiler) Program(r seccomp.Resource) ([]byte, error) {
+	m, err := native()
+	if err != nil {
+		return nil, err
+	}
+	return compile(r, m)
+}
+
+// Examine implements [reconciler.Examiner].
+func (c Compiler) Examine(context.Context) []reconciler.Finding {
+	f := reconciler.Finding{Subject: "libseccomp", Status: reconciler.OK, Text: "version " + installed()}
+	if _, err := c.Program(seccomp.Resource{Base: seccomp.Base, Errno: "EPERM"}); err != nil {
+		f.Status, f.Text = reconciler.Fail, f.Text+": the base does not compile: "+err.Error()
+		f.Remedy = "install libseccomp 2.5 or later"
+	}
+	return []reconciler.Finding{f}
+}
+
+func installed() string {
+	major, minor, micro := scmp.GetLibraryVersion()
+	return fmt.Sprintf("%d.%d.%d", major, minor, micro)
+}
 
 // maxNumber bounds the search for the end of the table of calls, which is
 // also taken to have ended where maxGap numbers in a row have no name: to look
@@ -50,13 +83,13 @@ func native() (machine, error) { return machineOf(runtime.GOARCH) }
 // verdict is what a filter does with a call.
 type verdict struct {
 	errno      unix.Errno // 0: allowed
-	conditions []condition
+	conditions []base.Condition
 }
 
 // compile returns the program of a policy, the same for the same policy,
 // machine and library.
-func compile(r Resource, m machine) ([]byte, error) {
-	verdicts, err := r.verdicts(m)
+func compile(r seccomp.Resource, m machine) ([]byte, error) {
+	verdicts, err := verdictsOf(r, m)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +111,7 @@ func compile(r Resource, m machine) ([]byte, error) {
 		return nil, err
 	}
 	gaps, last := spans(known(m, maxGap))
-	program := append(encode(prelude(m, gaps, last, r.ioctls())), table...)
+	program := append(encode(prelude(m, gaps, last, ioctls(r))), table...)
 	if len(program) > 8*maxProgram {
 		return nil, fmt.Errorf("the filter has %d instructions, the kernel takes %d", len(program)/8, maxProgram)
 	}
@@ -99,8 +132,8 @@ func known(m machine, maxGap int) []bool {
 	return list
 }
 
-// verdicts decides for each call that m has: base, then allow, then deny.
-func (r Resource) verdicts(m machine) (map[string]verdict, error) {
+// verdictsOf decides for each call that m has: base, then allow, then deny.
+func verdictsOf(r seccomp.Resource, m machine) (map[string]verdict, error) {
 	errno, err := errnoOf(r.Errno)
 	if err != nil {
 		return nil, err
@@ -111,10 +144,10 @@ func (r Resource) verdicts(m machine) (map[string]verdict, error) {
 		}
 	}
 	out := map[string]verdict{"ioctl": {}, "clone3": {errno: unix.ENOSYS}}
-	for _, name := range allowed() {
+	for _, name := range base.Allowed() {
 		out[name] = verdict{}
 	}
-	for _, c := range conditions() {
+	for _, c := range base.Conditions() {
 		out[c.Call] = verdict{conditions: append(out[c.Call].conditions, c)}
 	}
 	for _, name := range r.Allow {
@@ -134,11 +167,11 @@ func (r Resource) verdicts(m machine) (map[string]verdict, error) {
 
 // ioctls are the requests to refuse, unless all are: who allows ioctl means
 // the devices of a program, not the terminal of whoever started the session.
-func (r Resource) ioctls() []uint32 {
+func ioctls(r seccomp.Resource) []uint32 {
 	if slices.Contains(r.Deny, "ioctl") {
 		return nil
 	}
-	return refusedIoctls()
+	return base.RefusedIoctls()
 }
 
 // number returns the call's number, below zero for one that only other
@@ -146,8 +179,7 @@ func (r Resource) ioctls() []uint32 {
 func number(name string, m machine) (int, error) {
 	n, err := scmp.GetSyscallFromNameByArch(name, m.arch)
 	if err != nil {
-		major, minor, micro := scmp.GetLibraryVersion()
-		return 0, fmt.Errorf("%s: no system call that libseccomp %d.%d.%d knows", name, major, minor, micro)
+		return 0, fmt.Errorf("%s: no system call that libseccomp %s knows", name, installed())
 	}
 	return int(n), nil
 }
@@ -219,14 +251,4 @@ func export(f *scmp.ScmpFilter) ([]byte, error) {
 		return nil, err
 	}
 	return io.ReadAll(file)
-}
-
-// join splits groups of names at white space.
-func join(groups ...string) []string {
-	var out []string
-	for _, g := range groups {
-		out = append(out, strings.Fields(g)...)
-	}
-	slices.Sort(out)
-	return out
 }
