@@ -13,11 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/internal/source"
@@ -207,6 +210,7 @@ func (r *repo) serveSSH() shell {
 		kerneltest.Missing(r.t, sshd)
 	}
 	must(r.t, os.MkdirAll("/run/sshd", 0o755))
+	plainShell(r.t, filepath.Join(r.dir, "passwd"))
 	for name, kind := range map[string]string{"host": "ed25519", "host2": "ecdsa", "user": "ed25519"} {
 		r.run("ssh-keygen", "-q", "-N", "", "-t", kind, "-f", name)
 	}
@@ -248,6 +252,18 @@ PermitRootLogin prohibit-password
 	s := shell{url: fmt.Sprintf("ssh://root@%s%s", address, strings.ReplaceAll(r.bare, " ", "%20")), known: at("known_hosts"), key: at("user"), port: port}
 	s.know(r.t, at("host.pub"))
 	return s
+}
+
+// plainShell gives root, in this test's mounts alone, a shell that reads none of
+// its files: who knows what they wait for.
+func plainShell(t testing.TB, path string) {
+	t.Helper()
+	b, err := os.ReadFile("/etc/passwd")
+	must(t, err)
+	b = regexp.MustCompile(`(?m)^(root:.*:)[^:]*$`).ReplaceAll(b, []byte("${1}/bin/sh"))
+	must(t, os.WriteFile(path, b, 0o644))
+	must(t, unix.Mount(path, "/etc/passwd", "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount("/etc/passwd", unix.MNT_DETACH)) })
 }
 
 // know writes the known_hosts file.
