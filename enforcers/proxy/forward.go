@@ -168,12 +168,14 @@ func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Res
 	for {
 		n, err := resp.Body.Read(*buffer)
 		if n > 0 {
+			_, lost := w.Write((*buffer)[:n])
+			if lost == nil && streams {
+				lost = rc.Flush()
+			}
+			// The client need not wait for what follows. What a lost one did not get is counted, too.
 			s.passed(x, n)
 			m.feed((*buffer)[:n])
-			if _, err := w.Write((*buffer)[:n]); err != nil {
-				s.abort(ctx, x)
-			}
-			if streams && rc.Flush() != nil {
+			if lost != nil {
 				s.abort(ctx, x)
 			}
 		}

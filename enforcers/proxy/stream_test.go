@@ -49,6 +49,48 @@ func (r *rig) open(addr string, req *http.Request) (*http.Response, *bufio.Reade
 	return resp, in
 }
 
+// witness is a client that notes whether it was waited with for the count.
+type witness struct {
+	*httptest.ResponseRecorder
+	m    *meter
+	late bool // something was counted before the client had it
+	gone bool // it hangs up
+}
+
+func (w *witness) Write(p []byte) (int, error) {
+	if w.gone {
+		return 0, io.ErrClosedPipe
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+func (w *witness) FlushError() error {
+	w.late = w.late || w.m.counted
+	return nil
+}
+
+// An event is counted after it was passed on, and also where the client is gone.
+func TestCountedOncePassedOn(t *testing.T) {
+	const event = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n"
+	r := newRig(t, nil)
+	for _, gone := range []bool{false, true} {
+		m := newMeter("text/event-stream")
+		w := &witness{ResponseRecorder: httptest.NewRecorder(), m: m, gone: gone}
+		resp := &http.Response{StatusCode: 200, ContentLength: -1, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(event))}
+		func() {
+			defer func() {
+				if aborted := recover() == http.ErrAbortHandler; aborted != gone {
+					t.Errorf("gone %v: aborted %v", gone, aborted)
+				}
+			}()
+			r.server.pass(context.Background(), w, resp, &exchange{start: time.Now()}, m)
+		}()
+		if w.late || m.used.Input != 10 {
+			t.Errorf("gone %v: late %v, counted %+v", gone, w.late, m.used)
+		}
+	}
+}
+
 // Each event is there before the upstream says the next: nothing is kept back.
 func TestEventsComeAsTheyAre(t *testing.T) {
 	r := newRig(t, nil)

@@ -131,8 +131,11 @@ const (
 
 // mediaType is the type without its parameters, "" for none.
 func mediaType(contentType string) string {
-	if contentType == "application/json" { // nothing to take apart
+	switch contentType {
+	case "application/json", "text/event-stream": // nothing to take apart
 		return contentType
+	case "text/event-stream; charset=utf-8": // as nearly all say
+		return "text/event-stream"
 	}
 	kind, _, _ := mime.ParseMediaType(contentType)
 	return kind
