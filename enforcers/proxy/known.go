@@ -22,7 +22,7 @@ import (
 type known struct {
 	Session
 	dir   string // the session's own
-	path  string // of its token
+	name  string // of its token, in the directory of all
 	addr  netip.Addr
 	lock  int // descriptor of the file that the session's process holds locked
 	lease identity
@@ -41,9 +41,11 @@ type identity struct {
 	mtime unix.Timespec
 }
 
-func identify(path string) identity {
+// identify looks at a file, by a path or by a name in the open directory dir: what
+// there is of a path to be looked up takes longer than the look itself.
+func identify(dir int, name string) identity {
 	var st unix.Stat_t
-	if err := rawsys.Lstat(path, &st); err != nil {
+	if err := rawsys.Lstat(dir, name, &st); err != nil {
 		return identity{}
 	}
 	return identity{st.Ino, st.Mtim}
@@ -55,7 +57,7 @@ func (l *Live) open(dir string) (*known, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &known{dir: dir, path: filepath.Join(dir, token.File), process: -1}
+	k := &known{dir: dir, name: filepath.Join(filepath.Base(dir), token.File), process: -1}
 	if err := json.Unmarshal(b, &k.Lease); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ const (
 // pidfd that the process that holds the lock has ended.
 type Live struct {
 	dir      string
+	folder   *os.File        // dir, open as long as it is asked
+	at       int             // its descriptor: to ask for it takes system calls
 	networks []specs.Network // those that may reach the proxy
 	log      *slog.Logger
 
@@ -54,8 +56,12 @@ func NewLive(dir rundir.Dir, networks []specs.Network, log *slog.Logger) (*Live,
 	if err != nil {
 		return nil, err
 	}
+	folder, err := os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
 	l := &Live{
-		dir: path, networks: networks, log: log, known: map[string]*known{}, byAddr: map[netip.Addr]*known{},
+		dir: path, folder: folder, at: int(folder.Fd()), networks: networks, log: log, known: map[string]*known{}, byAddr: map[netip.Addr]*known{},
 		blind: make(chan struct{}, 1), often: sweepEvery, rarely: sweepRarely,
 	}
 	l.mu.Lock()
@@ -69,7 +75,7 @@ func (l *Live) ByAddr(addr netip.Addr) (Session, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k, found := l.byAddr[addr]
-	if found && k != nil && k.lives() && k.token == identify(k.path) {
+	if found && k != nil && k.lives() && k.token == identify(l.at, k.name) {
 		return k.Session, true
 	}
 	if k != nil {
@@ -194,7 +200,7 @@ func (l *Live) scan() {
 // refresh looks at one session. One that can't be read is none.
 func (l *Live) refresh(id string) {
 	dir := filepath.Join(l.dir, id)
-	lease, record := identify(filepath.Join(dir, "lease.json")), identify(filepath.Join(dir, token.File))
+	lease, record := identify(unix.AT_FDCWD, filepath.Join(dir, "lease.json")), identify(unix.AT_FDCWD, filepath.Join(dir, token.File))
 	k := l.known[id]
 	if k != nil && k.lease == lease && k.token == record && k.lives() {
 		l.follow(k)

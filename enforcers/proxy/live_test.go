@@ -145,6 +145,26 @@ func TestLiveWithoutEvents(t *testing.T) {
 	eventually(t, "the next session is found", func() bool { s, ok := l.ByAddr(slotAddr(3)); return ok && s.Lease.ID == "bbbbbbbb" })
 }
 
+// A folder of sessions that is gone has none, and one that is put in its place has
+// its own.
+func TestLiveFolderAnew(t *testing.T) {
+	dir, l := newLive(t)
+	for _, id := range []string{"aaaaaaaa", "bbbbbbbb"} {
+		lives(t, dir, lease(id, 3))
+		minted, err := token.Mint(dir.Session(id), specs.Proxy{Name: "llm"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the session is found", func() bool { s, ok := l.ByAddr(slotAddr(3)); return ok && s.Token.Is(minted) })
+		if err := os.RemoveAll(filepath.Dir(dir.Session(id))); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := l.ByAddr(slotAddr(3)); ok {
+			t.Errorf("%s outlives its folder", s.Lease.ID)
+		}
+	}
+}
+
 // While streams run and nobody asks, an end is noticed: by an event, for all are
 // looked at too rarely for this test, or soon after where none can tell.
 func TestLiveNoticesEnds(t *testing.T) {

@@ -11,6 +11,7 @@ package rawsys
 import (
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -40,14 +41,15 @@ func Locked(fd int) (bool, error) {
 	}
 }
 
-// Lstat is lstat(2), of a file in memory.
-func Lstat(path string, st *unix.Stat_t) error {
-	cwd := unix.AT_FDCWD // a variable, so that it may be made unsigned
-	p, err := syscall.BytePtrFromString(path)
-	if err != nil {
-		return err
+// Lstat is lstat(2), of a file in memory. A name that is not absolute is one in
+// the open directory dir.
+func Lstat(dir int, name string, st *unix.Stat_t) error {
+	if strings.IndexByte(name, 0) >= 0 {
+		return unix.EINVAL
 	}
-	_, _, e := syscall.RawSyscall6(unix.SYS_NEWFSTATAT, uintptr(cwd), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+	var room [128]byte // or the copy would be allocated
+	p := append(append(room[:0], name...), 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 	return failure(e)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -188,13 +189,21 @@ func TestLstat(t *testing.T) {
 	if err := unix.Lstat(link, &want); err != nil {
 		t.Fatal(err)
 	}
-	if err := Lstat(link, &got); err != nil || got != want {
-		t.Errorf("%v, %+v, want %+v", err, got, want)
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := Lstat(filepath.Join(dir, "none"), &got); err != unix.ENOENT {
+	defer unix.Close(at)
+	long := dir + strings.Repeat("/.", 100) + "/link"
+	for _, name := range []string{"link", link, long} {
+		if err := Lstat(at, name, &got); err != nil || got != want {
+			t.Errorf("%s: %v, %+v, want %+v", name, err, got, want)
+		}
+	}
+	if err := Lstat(at, "none", &got); err != unix.ENOENT {
 		t.Errorf("of none: %v", err)
 	}
-	if err := Lstat("a\x00b", &got); err != unix.EINVAL {
+	if err := Lstat(at, "a\x00b", &got); err != unix.EINVAL {
 		t.Errorf("of no path: %v", err)
 	}
 }
