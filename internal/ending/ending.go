@@ -2,13 +2,15 @@
 // What is to happen then is kept in the context itself. [context.AfterFunc]
 // makes a context of its own for each function, and a map in the one it hangs
 // on: of a request that several parts watch, that was a quarter of all that was
-// allocated for it.
+// allocated for it. One of the standard library is made only where it is asked
+// for, which for most requests is never.
 package ending
 
 import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // few is how many functions a Context keeps without allocating.
@@ -17,14 +19,16 @@ const few = 4
 // Context is a [context.Context] that ends by End. [context.Cause] tells why,
 // and contexts that are derived from it end with it.
 type Context struct {
-	context.Context
-	cancel context.CancelCauseFunc
+	parent context.Context
 
-	mu    sync.Mutex
-	ended bool
-	told  int // how many functions there ever were
-	room  [few]entry
-	after []entry
+	mu     sync.Mutex
+	std    context.Context // of the parent's, once it is asked for
+	cancel context.CancelCauseFunc
+	ended  bool
+	cause  error
+	told   int // how many functions there ever were
+	room   [few]entry
+	after  []entry
 }
 
 // entry is a function that is to be called.
@@ -34,11 +38,7 @@ type entry struct {
 }
 
 // New returns a Context that no other ends.
-func New() *Context {
-	c := &Context{}
-	c.Context, c.cancel = context.WithCancelCause(context.Background())
-	return c
-}
+func New() *Context { return &Context{parent: context.Background()} }
 
 // Of returns ctx if it is a Context, and else one that ends with it. Whoever
 // asks calls release in the end.
@@ -46,8 +46,7 @@ func Of(ctx context.Context) (c *Context, release func()) {
 	if c, ok := ctx.(*Context); ok {
 		return c, func() {}
 	}
-	c = &Context{}
-	c.Context, c.cancel = context.WithCancelCause(ctx)
+	c = &Context{parent: ctx}
 	stop := context.AfterFunc(ctx, func() { c.End(context.Cause(ctx)) })
 	return c, func() { stop(); c.End(nil) }
 }
@@ -56,15 +55,57 @@ func Of(ctx context.Context) (c *Context, release func()) {
 // goroutine of its own. The first call tells the cause; nil is
 // [context.Canceled].
 func (c *Context) End(cause error) {
-	c.cancel(cause)
 	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return
+	}
 	after := c.after
-	c.ended, c.after = true, nil
+	c.ended, c.cause, c.after = true, cause, nil
+	if c.cancel != nil {
+		c.cancel(cause)
+	}
 	c.mu.Unlock()
 	for _, e := range after {
 		go e.call()
 	}
 }
+
+// standard is the context of the standard library, which ends with this one.
+func (c *Context) standard() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.std == nil {
+		c.std, c.cancel = context.WithCancelCause(c.parent)
+		if c.ended {
+			c.cancel(c.cause)
+		}
+	}
+	return c.std
+}
+
+// Deadline is [context.Context]'s, as are Done, Err and Value.
+func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+// Done is closed at the end.
+func (c *Context) Done() <-chan struct{} { return c.standard().Done() }
+
+// Err is nil before the end.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.std != nil:
+		return c.std.Err()
+	case c.ended:
+		return context.Canceled
+	}
+	return c.parent.Err()
+}
+
+// Value is also how [context.Cause], and contexts that are derived, find what
+// they hang on.
+func (c *Context) Value(key any) any { return c.standard().Value(key) }
 
 // Stop takes back what AfterFunc was told.
 type Stop struct {
