@@ -76,11 +76,10 @@ func (l Lines) Cut(text string) (line, rest string) {
 	return line, rest
 }
 
-// Fields reads the lines of a header, of which each has its end. All that it
-// returns is part of text but for the names that are not canonical. The error
-// says nothing of what stands there, which may be secret.
-func (l Lines) Fields(text string) (http.Header, error) {
-	header := make(http.Header, 8)
+// Fields reads the lines of a header, of which each has its end, into header. All
+// that it puts there is part of text but for the names that are not canonical. The
+// error says nothing of what stands there, which may be secret.
+func (l Lines) Fields(header http.Header, text string) error {
 	values := make([]string, strings.Count(text, string(l)))
 	for text != "" {
 		var line string
@@ -89,11 +88,11 @@ func (l Lines) Fields(text string) (http.Header, error) {
 		value = strings.Trim(value, " \t")
 		switch {
 		case !ok:
-			return nil, errors.New("a header is malformed")
+			return errors.New("a header is malformed")
 		case !httpguts.ValidHeaderFieldName(name):
-			return nil, errors.New("a header's name is malformed")
+			return errors.New("a header's name is malformed")
 		case !httpguts.ValidHeaderFieldValue(value):
-			return nil, errors.New("a header's value is malformed")
+			return errors.New("a header's value is malformed")
 		}
 		name = http.CanonicalHeaderKey(name)
 		if have := header[name]; have != nil {
@@ -103,5 +102,5 @@ func (l Lines) Fields(text string) (http.Header, error) {
 		values[0] = value
 		header[name], values = values[:1:1], values[1:]
 	}
-	return header, nil
+	return nil
 }

@@ -3,6 +3,7 @@ package httphead
 import (
 	"bufio"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -47,7 +48,8 @@ func TestFields(t *testing.T) {
 		{LF, "a b: c\n", "a header's name is malformed"},
 		{LF, "a: \x00\n", "a header's value is malformed"},
 	} {
-		header, err := tt.lines.Fields(tt.text)
+		header := http.Header{}
+		err := tt.lines.Fields(header, tt.text)
 		if tt.says == "" {
 			if err != nil || strings.Join(header["A"], ",") != "1,2" {
 				t.Errorf("%q: %v, %v", tt.text, header, err)

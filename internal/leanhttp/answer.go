@@ -22,16 +22,18 @@ var errAnswer = errors.New("malformed HTTP answer")
 // apart differently is an error, except for lines that end with LF alone.
 // Beside the body it returns whether another answer can follow it.
 func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, err error) {
+	// Made while the answer is awaited, not after it came.
+	resp = &http.Response{ProtoMajor: 1, Request: req, Header: make(http.Header, 8)}
+	b := &body{conn: c}
 	text, err := httphead.LF.Read(c.in)
 	if err != nil {
 		return nil, false, err
 	}
 	line, rest := httphead.LF.Cut(text)
-	resp = &http.Response{ProtoMajor: 1, Request: req}
 	if err := statusLine(resp, line); err != nil {
 		return nil, false, err
 	}
-	if resp.Header, err = httphead.LF.Fields(rest); err != nil {
+	if err := httphead.LF.Fields(resp.Header, rest); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", errAnswer, err)
 	}
 	length, err := frame(resp, req.Method)
@@ -39,7 +41,8 @@ func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, er
 		return nil, false, err
 	}
 	resp.Close = closes(resp) || length == untilEnd
-	resp.Body = &body{conn: c, left: length}
+	b.left = length
+	resp.Body = b
 	return resp, !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols, nil
 }
 

@@ -29,33 +29,48 @@ func (m *malformed) answer() []byte {
 
 func bad(why string) error { return &malformed{http.StatusBadRequest, why} }
 
-// readRequest reads a head that has gone through the connection's own check.
-func (c *serving) readRequest() (*http.Request, *body, error) {
+// blank is what a request becomes. It is made before that comes, when nobody
+// waits for it.
+type blank struct {
+	request *http.Request
+	ctx     *ending.Context // its own
+	body    body
+	answer  response
+}
+
+func (c *serving) blank() *blank {
+	b := &blank{ctx: ending.New()}
+	b.request = (&http.Request{ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.conn.remote, Header: make(http.Header, 8)}).WithContext(b.ctx)
+	b.request.Body = &b.body
+	b.body.c = c
+	b.answer = response{c: c, r: b.request, body: &b.body, header: make(http.Header, 8), left: -1}
+	return b
+}
+
+// read reads a head that has gone through the connection's own check.
+func (b *blank) read(c *serving) error {
 	text, err := httphead.CRLF.Read(c.in)
 	if err != nil {
 		if errors.Is(err, httphead.ErrTooLong) {
 			err = &malformed{http.StatusRequestHeaderFieldsTooLarge, err.Error()}
 		}
-		return nil, nil, err
+		return err
 	}
 	line, rest := httphead.CRLF.Cut(text)
-	method, target, _ := strings.Cut(line, " ")
-	target, proto, _ := strings.Cut(target, " ")
-	r := (&http.Request{
-		Method: method, RequestURI: target, Proto: proto, ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.conn.remote,
-	}).WithContext(ending.New())
-	if r.Header, err = httphead.CRLF.Fields(rest); err != nil {
-		return nil, nil, bad(err.Error())
+	r := b.request
+	r.Method, line, _ = strings.Cut(line, " ")
+	r.RequestURI, r.Proto, _ = strings.Cut(line, " ")
+	if err := httphead.CRLF.Fields(r.Header, rest); err != nil {
+		return bad(err.Error())
 	}
-	if r.URL, err = url.ParseRequestURI(target); err != nil {
-		return nil, nil, bad("the target of the request is no path")
+	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
+		return bad("the target of the request is no path")
 	}
 	if err := fields(r); err != nil {
-		return nil, nil, err
+		return err
 	}
-	b := c.body(r)
-	r.Body = b
-	return r, b, nil
+	b.body.begin(r)
+	return nil
 }
 
 // fields takes what belongs to the connection out of the header.
@@ -104,16 +119,15 @@ type body struct {
 	err    error // what each further read returns
 }
 
-func (c *serving) body(r *http.Request) *body {
-	b := &body{c: c, in: c.in, left: r.ContentLength, expect: r.Header["Expect"] != nil}
+func (b *body) begin(r *http.Request) {
+	b.in, b.left, b.expect = b.c.in, r.ContentLength, r.Header["Expect"] != nil
 	if r.ContentLength < 0 {
-		b.chunked, b.in = true, httputil.NewChunkedReader(c.in)
+		b.chunked, b.in = true, httputil.NewChunkedReader(b.c.in)
 	}
 	if b.left == 0 {
 		b.err = io.EOF
 	}
-	c.whole.Store(b.left == 0)
-	return b
+	b.c.whole.Store(b.left == 0)
 }
 
 // Read reads from the connection, and never beyond the body.

@@ -57,7 +57,8 @@ func FuzzFields(f *testing.F) {
 			text += "\r\n"
 		}
 		want, wrong := textproto.NewReader(bufio.NewReader(strings.NewReader(text + "\r\n"))).ReadMIMEHeader()
-		got, bad := httphead.CRLF.Fields(text)
+		got := http.Header{}
+		bad := httphead.CRLF.Fields(got, text)
 		if bad != nil {
 			return
 		}

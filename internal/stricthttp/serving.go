@@ -50,12 +50,12 @@ var past = time.Unix(1, 0)
 // serve answers one request after the other.
 func (c *serving) serve() {
 	for first := true; ; first = false {
-		r, b, err := c.next(first)
+		b, err := c.next(first)
 		if err != nil {
 			c.refuse(err)
 			return
 		}
-		if !c.answer(r, b) {
+		if !c.answer(b) {
 			c.linger()
 			return
 		}
@@ -63,30 +63,31 @@ func (c *serving) serve() {
 }
 
 // next waits for a request and reads its head.
-func (c *serving) next(first bool) (*http.Request, *body, error) {
+func (c *serving) next(first bool) (*blank, error) {
+	b := c.blank()
 	patience := c.server.IdleTimeout
 	if first {
 		patience = c.server.HeadTimeout
 	}
 	if err := c.arm(patience); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c.limit.Left = c.server.HeadBytes
 	if _, err := c.in.Peek(1); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if there, _ := c.in.Peek(c.in.Buffered()); !bytes.Contains(there, []byte("\r\n\r\n")) {
 		c.disarm()
 		if err := c.conn.SetReadDeadline(time.Now().Add(c.server.HeadTimeout)); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		c.mu.Lock()
 		c.armed = past // to be set anew before long
 		c.mu.Unlock()
 	}
-	r, b, err := c.readRequest()
+	err := b.read(c)
 	c.limit.Left = -1
-	return r, b, err
+	return b, err
 }
 
 // arm bounds how long the next read may take. A deadline that was set a moment
@@ -144,19 +145,18 @@ func (c *serving) linger() {
 }
 
 // answer calls the handler. It returns false when the connection ends with it.
-func (c *serving) answer(r *http.Request, b *body) (keep bool) {
-	w := &response{c: c, r: r, body: b, header: make(http.Header, 8), left: -1}
-	ctx := r.Context().(*ending.Context) // as readRequest made it
-	c.begin(w, ctx)
-	aborted := c.handle(w, r)
-	ctx.End(nil)
+func (c *serving) answer(b *blank) (keep bool) {
+	w := &b.answer
+	c.begin(w, b.ctx)
+	aborted := c.handle(w, b.request)
+	b.ctx.End(nil)
 	if aborted {
 		_ = c.conn.Close() // at once, so that a part is not taken for the whole
 	} else {
 		keep = w.finish()
 	}
 	w.release()
-	c.done(b)
+	c.done(&b.body)
 	return keep && c.whole.Load()
 }
 
