@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,8 +18,8 @@ import (
 type exchange struct {
 	start    time.Time
 	session  Session
-	addr     string
-	method   string
+	addr     netip.Addr
+	method   string // as it came, like the next two: what may be shown is seen to when it is
 	path     string
 	model    string
 	upstream string
@@ -58,12 +59,12 @@ func (x *exchange) log(s *Server) {
 	l := line(s.audit.lines)
 	l = append(now.AppendFormat(append(l, `{"time":"`...), time.RFC3339Nano), `","level":"INFO","msg":"request"`...)
 	l = l.text("proxy", s.spec.Name).text("session", x.session.Lease.ID).text("project", x.session.Lease.Project)
-	l = l.text("address", x.addr).text("method", x.method).text("path", x.path).number("status", int64(x.status)).millis("ms", now.Sub(x.start))
+	l = l.text("address", x.addr.String()).text("method", shown(x.method, "")).text("path", shown(x.path, s.spec.TokenPrefix())).number("status", int64(x.status)).millis("ms", now.Sub(x.start))
 	if x.reason != "" {
 		l = l.text("reason", x.reason)
 	}
 	if x.upstream != "" {
-		l = l.text("upstream", x.upstream).text("model", x.model).number("input_tokens", x.used.input()).
+		l = l.text("upstream", x.upstream).text("model", shown(x.model, s.spec.TokenPrefix())).number("input_tokens", x.used.input()).
 			number("cache_read_tokens", x.used.CacheRead).number("output_tokens", x.used.Output).number("bytes", x.sent).millis("first_ms", x.first)
 	}
 	if x.spent > 0 {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ func TestAuditLine(t *testing.T) {
 	s := &Server{audit: newAuditor(&got), spec: specs.Proxy{Name: "llm"}}
 	odd := "/v1/\"\\\x00\x7f\n\u2028é\xff<&>"
 	x := exchange{
-		start: time.Now().Add(-1500 * time.Microsecond), session: Session{Lease: specs.Lease{ID: "00000001", Project: "shop"}}, addr: "10.202.0.2",
+		start: time.Now().Add(-1500 * time.Microsecond), session: Session{Lease: specs.Lease{ID: "00000001", Project: "shop"}}, addr: netip.MustParseAddr("10.202.0.2"),
 		method: "POST", path: odd, model: "claude-\"1", upstream: "a", status: 200, used: usage{Input: 3, CacheRead: 4, Output: 5}, spent: 6, sent: 7, first: time.Millisecond,
 	}
 	x.log(s)

@@ -17,7 +17,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	addr := remote(r)
-	x := &exchange{start: time.Now(), addr: addr.String(), method: shown(r.Method, ""), path: shown(r.URL.Path, s.spec.TokenPrefix())}
+	x := &exchange{start: time.Now(), addr: addr, method: r.Method, path: r.URL.Path}
 	s.metrics.active.Inc()
 	s.stir()
 	defer s.done(x) // also when the answer is cut off by a panic
@@ -91,7 +91,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, addr netip.Addr,
 	if bad != nil {
 		return bad
 	}
-	x.model = shown(asked.model, s.spec.TokenPrefix())
+	x.model = asked.model
 	return s.spend(w, r, x, &order{ctx: ctx, route: route, path: path, body: body, asked: asked})
 }
 
