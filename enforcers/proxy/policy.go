@@ -103,11 +103,8 @@ func (i *inspection) visit(path strictjson.Path, v strictjson.Value) error {
 		}
 	case len(path) == 1:
 		bad = i.top(path[0], v)
-	case path.Begins("tools"):
-		bad = i.tool(path, v)
-	case path.Begins("messages", "[]", "content", "[]", "input"): // what a tool was called with is nobody's to fetch
-	case path.Begins("messages"), path.Begins("system"), path.Begins("input"):
-		bad = i.content(path, v)
+	default:
+		bad = i.below(path, v)
 	}
 	if bad != nil {
 		return bad
@@ -115,28 +112,44 @@ func (i *inspection) visit(path strictjson.Path, v strictjson.Value) error {
 	return nil
 }
 
+// below looks at a value inside of a field of the request.
+func (i *inspection) below(path strictjson.Path, v strictjson.Value) *refusal {
+	switch string(path[0]) {
+	case "tools":
+		return i.tool(path, v)
+	case "messages":
+		if path.Begins("messages", "[]", "content", "[]", "input") { // what a tool was called with is nobody's to fetch
+			return nil
+		}
+		return i.content(path, v)
+	case "system", "input":
+		return i.content(path, v)
+	}
+	return nil
+}
+
 // top looks at a field of the request itself.
 func (i *inspection) top(field []byte, v strictjson.Value) *refusal {
-	switch name := string(field); name {
+	switch string(field) {
 	case "model":
 		return i.model(v.Text())
 	case "max_completion_tokens", "max_output_tokens":
 		if i.class == classBatches { // or one request with two bounds would pass for two with one each
-			return malformed(name + ": is not accepted in a batch")
+			return malformed(string(field) + ": is not accepted in a batch")
 		}
-		return i.maxTokens(name, v)
+		return i.maxTokens(field, v)
 	case "max_tokens":
-		return i.maxTokens(name, v)
+		return i.maxTokens(field, v)
 	case "n":
 		return i.several(v)
 	case "mcp_servers":
-		return i.only(i.policy.MCPServers || empty(v), name, "mcp_servers")
+		return i.only(i.policy.MCPServers || empty(v), "mcp_servers", "mcp_servers")
 	case "container", "previous_response_id", "conversation", "prompt":
-		return i.only(i.policy.Files || empty(v), name, "files")
+		return i.only(i.policy.Files || empty(v), string(field), "files")
 	case "background":
-		return i.only(i.policy.Batches || string(v.Raw) == "false" || empty(v), name, "batches")
+		return i.only(i.policy.Batches || string(v.Raw) == "false" || empty(v), "background", "batches")
 	case "web_search_options":
-		return i.only(slices.Contains(i.policy.ServerTools, "web_search") || empty(v), name, `server_tools "web_search"`)
+		return i.only(slices.Contains(i.policy.ServerTools, "web_search") || empty(v), "web_search_options", `server_tools "web_search"`)
 	}
 	return nil
 }
@@ -170,13 +183,13 @@ func (i *inspection) model(name string) *refusal {
 	return forbidden("policy", fmt.Sprintf("model %.100q is not among those declared", name))
 }
 
-func (i *inspection) maxTokens(name string, v strictjson.Value) *refusal {
+func (i *inspection) maxTokens(name []byte, v strictjson.Value) *refusal {
 	if v.Kind == strictjson.Null {
 		return nil
 	}
 	n, err := strconv.ParseInt(string(v.Raw), 10, 32)
 	if err != nil || n < 0 {
-		return malformed(name + ": must be a whole number")
+		return malformed(string(name) + ": must be a whole number")
 	}
 	if i.policy.MaxTokens > 0 && n > int64(i.policy.MaxTokens) {
 		return forbidden("policy", fmt.Sprintf("%s: at most %d are declared", name, i.policy.MaxTokens))
