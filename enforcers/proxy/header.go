@@ -11,7 +11,7 @@ import (
 // belongs to the connection.
 func forwards(name string) bool {
 	switch name {
-	case "Accept", "Accept-Language", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-App", "X-Client-Request-Id":
+	case "Accept", "Accept-Language", "Anthropic-Beta", "Anthropic-Version", "Content-Type", "Idempotency-Key", "Openai-Beta", "User-Agent", "X-App", "X-Client-Request-Id":
 		return true
 	}
 	for _, prefix := range []string{"Anthropic-", "X-Stainless-", "X-Claude-Code-", "X-Amzn-Bedrock-"} {
