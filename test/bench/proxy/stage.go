@@ -19,8 +19,9 @@ import (
 
 // stage is an upstream and the peers in front of it, each a process of its own.
 type stage struct {
-	peers []*peer
-	procs []*exec.Cmd
+	peers  []*peer
+	second *peer // another nginx: what it differs by is noise
+	procs  []*exec.Cmd
 }
 
 // peer is what requests go to.
@@ -42,8 +43,11 @@ func newStage(ctx context.Context, dir string) (s *stage, err error) {
 	if err != nil {
 		return s, err
 	}
-	nginx, err := s.nginx(ctx, dir, upstream[0])
+	nginx, err := s.nginx(ctx, dir, "nginx", upstream[0])
 	if err != nil {
+		return s, err
+	}
+	if s.second, err = s.nginx(ctx, dir, "second nginx", upstream[0]); err != nil {
 		return s, err
 	}
 	said, pid, err := s.start(ctx, "cordon", dir, upstream[0])
@@ -118,8 +122,12 @@ http {
 }
 `
 
-func (s *stage) nginx(ctx context.Context, dir, upstream string) (*peer, error) {
+func (s *stage) nginx(ctx context.Context, in, name, upstream string) (*peer, error) {
 	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(in, "nginx-")
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +135,10 @@ func (s *stage) nginx(ctx context.Context, dir, upstream string) (*peer, error) 
 	if err := os.WriteFile(path, fmt.Appendf(nil, config, dir, upstream, addr), 0o644); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // nginx's workers are another user
-		return nil, err
+	for _, d := range []string{in, dir} { // nginx's workers are another user
+		if err := os.Chmod(d, 0o755); err != nil {
+			return nil, err
+		}
 	}
 	program, err := exec.LookPath("nginx")
 	if err != nil {
@@ -141,7 +151,7 @@ func (s *stage) nginx(ctx context.Context, dir, upstream string) (*peer, error) 
 		return nil, fmt.Errorf("%w (Debian's package is nginx-light)", err)
 	}
 	s.procs = append(s.procs, cmd)
-	p := &peer{name: "nginx", addr: addr, pids: func() ([]int, error) { return children(cmd.Process.Pid) }}
+	p := &peer{name: name, addr: addr, pids: func() ([]int, error) { return children(cmd.Process.Pid) }}
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if c, err := dial(p); err == nil {
 			c.close()
