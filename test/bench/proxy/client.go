@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// Bodies of requests: a small one, one of the size that agents send, and the
-// small one streamed.
+// Bodies of requests: a small one, one of the size that agents send, the small
+// one streamed, that after a thought, and a stream that goes on.
 const small = `{"model":"claude-test-1","max_tokens":100,"messages":[{"role":"user","content":"hi"}]}`
 
 var (
 	typical   = strings.Replace(small, "hi", strings.Repeat("word ", 16_000), 1)
 	streaming = strings.Replace(small, "{", `{"stream":true,`, 1)
+	thinking  = strings.Replace(streaming, "{", `{"think":true,`, 1)
 	idling    = strings.Replace(typical, "{", `{"stream":true,"idle":true,`, 1)
 )
 

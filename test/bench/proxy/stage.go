@@ -240,6 +240,10 @@ func (p *peer) resident() (int64, error) {
 	return sum, nil
 }
 
+// thought is how long the upstream takes before a stream's first event where it
+// is to think. Models take longer, which would only make less of any difference.
+const thought = 20 * time.Millisecond
+
 // serveUpstream answers as the API does, with as little work as it can.
 func serveUpstream([]string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -253,6 +257,9 @@ func serveUpstream([]string) error {
 			return
 		}
 		head := string(body[:min(len(body), 64)])
+		if strings.Contains(head, `"think":true`) {
+			time.Sleep(thought)
+		}
 		if !strings.Contains(head, `"stream":true`) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-test-1","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn","usage":{"input_tokens":10,"output_tokens":2}}`)
