@@ -260,7 +260,7 @@ func (a *app) writeUnit(text string, force bool) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(unit.Path), 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(unit.Path), 0o755), atomicfile.Tidy(unit.Path)); err != nil {
 		return err
 	}
 	if err := atomicfile.Write(unit.Path, []byte(text), 0o644); err != nil {

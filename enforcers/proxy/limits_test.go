@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/killtest"
 	"github.com/aicodesit/cordon/internal/llmtest"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -426,4 +427,16 @@ func TestCost(t *testing.T) {
 	if d := dearest(p, 10, 5); d != (usage{CacheWriteLong: 10, Output: 5}) {
 		t.Errorf("%+v", d)
 	}
+}
+
+func TestLedgerTidies(t *testing.T) {
+	dir := killtest.Writing(t, "budget-llm.json", func(dir string) error {
+		l := newLedger(nil)
+		l.accounts[strings.Repeat("a", killtest.Large)], l.changed = &account{}, true
+		return l.save(ledgerPath(dir, "llm"))
+	})
+	if err := newLedger(nil).load(ledgerPath(dir, "llm")); err != nil {
+		t.Error(err)
+	}
+	killtest.Left(t, dir)
 }

@@ -30,9 +30,11 @@ func ledgerPath(dir, proxy string) string {
 	return filepath.Join(dir, "budget-"+proxy+".json")
 }
 
-// load reads what was written down. A file that can't be read is an error: to
-// begin at nothing would be more than was declared.
+// load reads what was written down, and removes what a killed process left
+// unfinished. A file that can't be read is an error: to begin at nothing would
+// be more than was declared.
 func (l *ledger) load(path string) error {
+	_ = atomicfile.Tidy(path) // what stays is never read
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

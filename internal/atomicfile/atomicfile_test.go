@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/aicodesit/cordon/internal/killtest"
 )
 
 func names(t *testing.T, dir string) string {
@@ -82,5 +84,25 @@ func TestReplaceRemovesWhatWasLeft(t *testing.T) {
 	}
 	if got := names(t, dir); got != "[victim x]" {
 		t.Errorf("left: %s", got)
+	}
+}
+
+// What a killed process leaves goes, and nothing else that has such a name.
+func TestTidy(t *testing.T) {
+	dir := killtest.Writing(t, "x", func(dir string) error {
+		return Write(filepath.Join(dir, "x"), make([]byte, killtest.Large), 0o600)
+	})
+	others := []string{".x", ".x.", ".x.AAAAAAAAAAAAAAAAAAAAAAAAAA.b", ".x.aaaaaaaaaaaaaaaaaaaaaaaaaa", ".x.json", ".xx.AAAAAAAAAAAAAAAAAAAAAAAAAA", "x"}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Tidy(filepath.Join(dir, "x")); err != nil {
+		t.Error(err)
+	}
+	killtest.Left(t, dir, others...)
+	if err := Tidy(filepath.Join(dir, "none", "x")); err != nil {
+		t.Errorf("no directory: %v", err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/killtest"
 )
 
 func must(t testing.TB, err error) {
@@ -120,6 +122,19 @@ func TestOpenStoreRefusesWhatOthersCanWrite(t *testing.T) {
 	if _, err := OpenStore(dir); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestOpenStoreTidies(t *testing.T) {
+	dir := killtest.Writing(t, "revision", func(dir string) error {
+		s, err := OpenStore(dir)
+		if err != nil {
+			return err
+		}
+		return s.Save(Revision{ID: "1", Files: []File{{"a.hcl", make([]byte, killtest.Large)}}})
+	})
+	_, err := OpenStore(dir)
+	must(t, err)
+	killtest.Left(t, dir)
 }
 
 func sum(body, secret string) string {

@@ -11,8 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aicodesit/cordon/internal/atomicfile"
 )
 
 const (
@@ -24,8 +27,9 @@ const (
 // Store keeps one revision on disk, for a restart without its source.
 type Store struct{ dir string }
 
-// OpenStore makes dir, for its owner alone, and returns the Store in it. It
-// refuses one that another user could have written to.
+// OpenStore makes dir, for its owner alone, and returns the Store in it, without
+// what a killed process left unfinished there. It refuses one that another user
+// could have written to.
 func OpenStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -40,7 +44,8 @@ func OpenStore(dir string) (*Store, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return &Store{dir: dir}, nil
+	s := &Store{dir: dir}
+	return s, atomicfile.Tidy(s.path())
 }
 
 // Dir is where the Store is.
@@ -83,24 +88,12 @@ func (s *Store) Load(origin string) (Revision, error) {
 }
 
 // WriteChecked writes a file of mode 0600 with the magic and a checksum in its
-// first line. A crash leaves the old file or the new one.
-func WriteChecked(path, magic string, body []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
+// first line. A crash leaves the old file or the new one, and perhaps an
+// unfinished one that [atomicfile.Tidy] removes.
+func WriteChecked(path, magic string, body []byte) error {
 	sum := sha256.Sum256(body)
-	_, err = fmt.Fprintf(f, "%s%x\n%s", magic, sum, body)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	head := fmt.Appendf(nil, "%s%x\n", magic, sum)
+	if err := atomicfile.Write(path, slices.Concat(head, body), 0o600); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

@@ -15,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
+	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/internal/source"
 )
 
@@ -47,7 +48,7 @@ func New(o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{Options: o, endpoint: endpoint, store: store, disk: disk{o.StateDir}, bell: source.NewBell()}
-	if err := s.disk.tidy(); err != nil {
+	if err := errors.Join(s.disk.tidy(), atomicfile.Tidy(historyPath(o.StateDir))); err != nil {
 		return nil, err
 	}
 	if s.past, err = loadHistory(o.StateDir); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 
+	"github.com/aicodesit/cordon/internal/killtest"
 	"github.com/aicodesit/cordon/internal/source"
 )
 
@@ -573,4 +574,13 @@ func TestFollowRings(t *testing.T) {
 	if st := s.Status(); st.How != "polling every 1ms" {
 		t.Errorf("status %+v", st)
 	}
+}
+
+func TestNewTidies(t *testing.T) {
+	dir := killtest.Writing(t, "history", func(dir string) error {
+		return source.WriteChecked(historyPath(dir), historyMagic, make([]byte, killtest.Large))
+	})
+	_, err := New(Options{URL: "https://git.example/x", StateDir: dir})
+	must(t, err)
+	killtest.Left(t, dir)
 }

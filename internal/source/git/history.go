@@ -141,18 +141,20 @@ func (s *Source) commits(ctx context.Context, c, have plumbing.Hash) (map[plumbi
 	return out, nil
 }
 
+func historyPath(dir string) string { return filepath.Join(dir, "history") }
+
 func (h history) save(dir string) error {
 	b := binary.BigEndian.AppendUint16(nil, map[bool]uint16{true: 1}[h.whole])
 	b = append(b, h.last[:]...)
 	for c := range h.ancestors {
 		b = append(b, c[:]...)
 	}
-	return source.WriteChecked(filepath.Join(dir, "history"), historyMagic, b)
+	return source.WriteChecked(historyPath(dir), historyMagic, b)
 }
 
 func loadHistory(dir string) (history, error) {
 	h := history{ancestors: map[plumbing.Hash]bool{}}
-	b, err := source.ReadChecked(filepath.Join(dir, "history"), historyMagic, 1<<30)
+	b, err := source.ReadChecked(historyPath(dir), historyMagic, 1<<30)
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/killtest"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
@@ -55,4 +56,14 @@ func TestMemory(t *testing.T) {
 	if _, err := LoadMemory(path); err == nil {
 		t.Error("a damaged file is read")
 	}
+}
+
+func TestLoadMemoryTidies(t *testing.T) {
+	dir := killtest.Writing(t, "memory", func(dir string) error {
+		return SaveMemory(filepath.Join(dir, "memory"), loop.Memory{Reached: strings.Repeat("d", killtest.Large)})
+	})
+	if m, err := LoadMemory(filepath.Join(dir, "memory")); err != nil || m != (loop.Memory{}) {
+		t.Errorf("nothing is %+v, %v", m, err)
+	}
+	killtest.Left(t, dir)
 }

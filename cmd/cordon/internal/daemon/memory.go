@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/aicodesit/cordon/internal/atomicfile"
 	"github.com/aicodesit/cordon/internal/source"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
@@ -16,9 +17,11 @@ const (
 	maxMemory   = 1 << 20 // bytes
 )
 
-// LoadMemory reads what [SaveMemory] wrote at path; no file is no memory.
+// LoadMemory reads what [SaveMemory] wrote at path; no file is no memory. What a
+// daemon that was killed left unfinished goes.
 func LoadMemory(path string) (loop.Memory, error) {
 	var m loop.Memory
+	_ = atomicfile.Tidy(path) // what stays is never read
 	b, err := source.ReadChecked(path, memoryMagic, maxMemory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
