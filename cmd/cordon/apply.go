@@ -123,9 +123,6 @@ func (a *app) apply(ctx context.Context, h *host, set specs.Set, c consent, save
 			return err
 		}
 	}
-	if err := a.Sessions().Sweep(); err != nil {
-		h.Log.WarnContext(ctx, "remains of sessions that were never made", "err", err)
-	}
 	return a.make(ctx, h, p)
 }
 

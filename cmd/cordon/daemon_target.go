@@ -26,11 +26,6 @@ func (a *app) target(set specs.Set) loop.Target {
 			Name: kernelGroup, Set: set,
 			Reconciler: &reconciler.Reconciler{Log: log, Enforcers: a.Kernel(set, a.Cgroups())},
 			Lock:       func(ctx context.Context) (func(), error) { return a.Rundir().Lock(ctx, true, nil) },
-			Before: func(ctx context.Context) {
-				if err := a.Sessions().Sweep(); err != nil {
-					log.WarnContext(ctx, "remains of sessions that were never made", "err", err)
-				}
-			},
 		},
 		{
 			Name: "git", Set: set,

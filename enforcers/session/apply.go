@@ -18,6 +18,9 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 }
 
 func (e *Enforcer) apply(ctx context.Context, c reconciler.Change) error {
+	if c.Addr() == (Unfinished{}).Addr() && c.After == nil {
+		return e.kernel.sweep()
+	}
 	id, ok := idOf(c.Addr())
 	if !ok {
 		return fmt.Errorf("not the address of a session")

@@ -108,6 +108,21 @@ func memberAddr(network string, slot int) reconciler.Addr {
 // Ephemeral implements [reconciler.Ephemeral].
 func (s Session) Ephemeral() bool { return true }
 
+// Unfinished is what is left of sessions whose process was killed before it had
+// made their directory. It is never desired.
+type Unfinished struct {
+	Directories []string `json:"directories"`
+}
+
+// Addr implements [reconciler.Resource].
+func (Unfinished) Addr() reconciler.Addr { return reconciler.NewAddr(Name, "unfinished") }
+
+// Needs implements [reconciler.Resource].
+func (Unfinished) Needs() []reconciler.Addr { return nil }
+
+// Ephemeral implements [reconciler.Ephemeral].
+func (Unfinished) Ephemeral() bool { return true }
+
 // Desired implements [reconciler.Enforcer]: the sessions that hold a lease of
 // a declared sandbox. One whose profile changed is as it was, or to be started
 // again, as its sandbox says.

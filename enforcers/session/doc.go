@@ -8,7 +8,7 @@
 // long as that process, however it ends. [Enforcer.Survey] puts the live ones
 // into the set; whatever an enforcer desires for a lease comes and goes by the
 // same diff as everything else, and a dead session's directory is an orphan
-// like any other.
+// like any other; so is what is left of one that was never whole.
 //
 // # Starting
 //

@@ -47,6 +47,8 @@ func (f *fake) remove(id string) error {
 	return nil
 }
 
+func (f *fake) unfinished() ([]string, error) { return nil, nil }
+
 func (f *fake) sweep() error { return nil }
 
 func (f *fake) end(_ context.Context, e entry, order Order) error {

@@ -29,7 +29,9 @@ type kernel interface {
 	// end asks the process that runs a session to end it, or to start it
 	// again, and waits until it did.
 	end(ctx context.Context, e entry, order Order) error
-	// sweep removes half-made sessions that nobody is making.
+	// unfinished are the directories of half-made sessions that nobody is making,
+	// and sweep removes them.
+	unfinished() ([]string, error)
 	sweep() error
 }
 
@@ -43,6 +45,14 @@ func (l linux) get(id string) (entry, bool, error) { return l.sessions().get(id)
 func (l linux) remove(id string) error             { return l.sessions().remove(id) }
 func (l linux) make() (sessions, error)            { d, err := l.dir.Make("sessions"); return sessions(d), err }
 func (l linux) sweep() error                       { return l.sessions().sweep() }
+
+func (l linux) unfinished() (names []string, err error) {
+	err = l.sessions().unfinished(func(path string) error {
+		names = append(names, filepath.Base(path))
+		return nil
+	})
+	return names, err
+}
 
 func (l linux) write(r record) error {
 	s, err := l.make()

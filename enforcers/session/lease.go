@@ -155,7 +155,7 @@ func (s sessions) create(id string, lease []byte) (lock *os.File, err error) {
 		return nil, err
 	}
 	defer making.Close()
-	if err := flock(making, unix.LOCK_SH); err != nil {
+	if err := flock(making, unix.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", making.Name(), err)
 	}
 	tmp, err := os.MkdirTemp(string(s), newPrefix)
@@ -184,9 +184,10 @@ func (s sessions) create(id string, lease []byte) (lock *os.File, err error) {
 // digits of [os.MkdirTemp].
 const newPrefix = ".new-"
 
-// sweep removes what processes left that were killed while they made a
-// session's directory. While anybody makes one it leaves all for the next time.
-func (s sessions) sweep() error {
+// unfinished calls do with what processes left that were killed while they made a
+// session's directory: its path each time. While anybody makes one there is nothing
+// that is known to be left.
+func (s sessions) unfinished(do func(path string) error) error {
 	all, err := os.Open(string(s))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -195,7 +196,7 @@ func (s sessions) sweep() error {
 		return err
 	}
 	defer all.Close()
-	switch err := flock(all, unix.LOCK_EX|unix.LOCK_NB); {
+	switch err := flock(all, unix.LOCK_SH|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return nil
 	case err != nil:
@@ -205,10 +206,12 @@ func (s sessions) sweep() error {
 	for _, n := range names {
 		digits, ok := strings.CutPrefix(n.Name(), newPrefix)
 		if ok && n.IsDir() && digits != "" && strings.Trim(digits, "0123456789") == "" {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(string(s), n.Name())))
+			err = errors.Join(err, do(filepath.Join(string(s), n.Name())))
 		}
 	}
 	return err
 }
+
+func (s sessions) sweep() error { return s.unfinished(os.RemoveAll) }
 
 func (s sessions) remove(id string) error { return os.RemoveAll(s.dir(id)) }

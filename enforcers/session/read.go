@@ -45,9 +45,9 @@ func leases(list []entry) ([]specs.Lease, error) {
 }
 
 // Read implements [reconciler.Enforcer]: all sessions, dead ones too, as Survey
-// has just found them if it was called since the last Read. One that runs and was
-// not there when Survey looked has begun since: nothing desires it yet, and it
-// must not be ended for that.
+// has just found them if it was called since the last Read, and what is left of
+// half-made ones. One that runs and was not there when Survey looked has begun
+// since: nothing desires it yet, and it must not be ended for that.
 func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
 	list := e.listed
 	e.listed = nil
@@ -64,12 +64,16 @@ func (e *Enforcer) Read(context.Context) ([]reconciler.Resource, error) {
 		}
 		out = append(out, fromRecord(s.record))
 	}
+	left, err := e.kernel.unfinished()
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	if len(left) > 0 {
+		slices.Sort(left)
+		out = append(out, Unfinished{left})
+	}
 	return out, nil
 }
-
-// Sweep removes what is left of sessions whose process was killed before it had
-// made their directory.
-func (e *Enforcer) Sweep() error { return e.kernel.sweep() }
 
 // ReadPart implements [reconciler.PartReader].
 func (e *Enforcer) ReadPart(_ context.Context, addrs []reconciler.Addr) ([]reconciler.Resource, error) {

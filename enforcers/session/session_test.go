@@ -77,7 +77,6 @@ func TestSuiteOnRunDirectory(t *testing.T) {
 				for _, n := range names {
 					got = append(got, n.Name())
 				}
-				must(t, New(Options{RunDir: dir}).Sweep())
 				for _, n := range []string{"0000000A", "mine", ".new-", ".new-x1", "new-1", "0000000f"} {
 					if !slices.Contains(got, n) {
 						t.Errorf("%s is gone: %v", n, got)
@@ -178,8 +177,8 @@ func TestBegunSinceTheSurvey(t *testing.T) {
 	}
 }
 
-// Half-made sessions go when nobody makes them any more, wherever the process
-// was killed that did.
+// Half-made sessions are in the plan, and go, when nobody makes them any more,
+// wherever the process was killed that did.
 func TestSweep(t *testing.T) {
 	dir := rundir.Dir(filepath.Join(t.TempDir(), "run"))
 	base := filepath.Dir(dir.Session("x"))
@@ -192,12 +191,15 @@ func TestSweep(t *testing.T) {
 	}
 	all, err := os.Open(base) // as who makes a session
 	must(t, err)
-	must(t, flock(all, unix.LOCK_SH))
+	must(t, flock(all, unix.LOCK_EX))
 	must(t, os.WriteFile(filepath.Join(base, ".new-6"), nil, 0o600)) // no directory
 	must(t, os.Symlink(t.TempDir(), filepath.Join(base, ".new-7")))
-	names := func() string {
+	names := func(sweeps bool) string {
 		t.Helper()
-		must(t, New(Options{RunDir: dir}).Sweep())
+		changes := apply(t, New(Options{RunDir: dir}), specs.Set{})
+		if swept := len(changes) > 0; swept != sweeps {
+			t.Errorf("the plan was %s", enforcertest.Describe(changes))
+		}
 		found, err := filepath.Glob(filepath.Join(base, ".new-*"))
 		must(t, err)
 		var out []string
@@ -206,13 +208,14 @@ func TestSweep(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got := names(); got != ".new-1 .new-22 .new-333 .new-4 .new-6 .new-7" {
+	if got := names(false); got != ".new-1 .new-22 .new-333 .new-4 .new-6 .new-7" {
 		t.Errorf("left while another makes a session: %s", got)
 	}
 	must(t, all.Close())
-	if got := names(); got != ".new-6 .new-7" {
+	if got := names(true); got != ".new-6 .new-7" {
 		t.Errorf("left: %s", got)
 	}
+	names(false)
 }
 
 // A session that is being made while others sweep is made all the same.

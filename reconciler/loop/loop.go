@@ -29,8 +29,6 @@ type Group struct {
 	// Lock is taken for changes, and what is to change is planned again under
 	// it. nil: none is needed.
 	Lock func(context.Context) (unlock func(), err error)
-	// Before is called under the lock, before changes; nil: nothing.
-	Before func(context.Context)
 	// Close is called once, when the group is no longer used; nil: nothing.
 	Close func()
 

@@ -47,9 +47,6 @@ func (g *group) pass(ctx context.Context) (again bool) {
 	if !due {
 		return false
 	}
-	if g.target.Before != nil {
-		g.target.Before(ctx)
-	}
 	rest := *p
 	rest.Hold(func(c reconciler.Change) bool { return g.tracks[c.Addr()].why != "" })
 	for _, r := range g.apply(ctx, &rest) {
