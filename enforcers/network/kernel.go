@@ -28,7 +28,8 @@ type kernel interface {
 	// sets are the ipsets: all, or the one of that name if it exists.
 	sets(ctx context.Context, name string) ([]set, error)
 	changeSet(context.Context, setChange) error
-	// forwarding is the value of net.ipv4.ip_forward, and whether cordon holds it.
+	// forwarding is the value of net.ipv4.ip_forward, and whether cordon holds it,
+	// or was about to: then there is no value.
 	forwarding(context.Context) (value string, held bool, err error)
 	// setForwarding switches it on and remembers what it was, or puts that back.
 	setForwarding(ctx context.Context, on bool) error
@@ -153,15 +154,31 @@ func (e Element) entry() *netlink.IPSetEntry {
 
 const ipForward = "/proc/sys/net/ipv4/ip_forward"
 
+// forwarding has no value when a process was killed while it remembered it, before
+// it switched anything on.
 func (k linux) forwarding(context.Context) (string, bool, error) {
-	if _, err := os.Lstat(k.dir.Forwarding()); errors.Is(err, os.ErrNotExist) {
-		return "", false, nil
-	} else if err != nil {
+	held, err := exists(k.dir.Forwarding())
+	if err != nil {
 		return "", false, err
+	}
+	if !held {
+		left, err := exists(k.unfinished())
+		return "", left, err
 	}
 	value, err := readTrimmed(ipForward)
 	return value, true, err
 }
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// unfinished is where forwarding is written down until that is whole.
+func (k linux) unfinished() string { return k.dir.Forwarding() + ".new" }
 
 func (k linux) setForwarding(_ context.Context, on bool) error {
 	was, err := readTrimmed(k.dir.Forwarding())
@@ -178,6 +195,9 @@ func (k linux) setForwarding(_ context.Context, on bool) error {
 		return os.WriteFile(ipForward, []byte("1"), 0o644)
 	}
 	if !held {
+		if err := os.Remove(k.unfinished()); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 		return nil
 	}
 	if was != "1" {
@@ -198,7 +218,7 @@ func (k linux) remember() error {
 		return err
 	}
 	// Changes are made by one at a time: what a killed one leaves is overwritten.
-	return atomicfile.Replace(k.dir.Forwarding()+".new", k.dir.Forwarding(), []byte(now+"\n"), 0o600)
+	return atomicfile.Replace(k.unfinished(), k.dir.Forwarding(), []byte(now+"\n"), 0o600)
 }
 
 func readTrimmed(path string) (string, error) {

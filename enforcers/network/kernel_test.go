@@ -378,6 +378,30 @@ func TestForwardingComesBack(t *testing.T) {
 	}
 }
 
+// What was left by a process that was killed while it remembered forwarding is
+// seen, and gone whether forwarding is wanted or not.
+func TestForwardingHalfRemembered(t *testing.T) {
+	kerneltest.Host(t)
+	was := forward(t)
+	t.Cleanup(func() { must(t, os.WriteFile(ipForward, []byte(was), 0o644)) })
+	for _, wanted := range []bool{false, true} {
+		k := linux{dir: rundir.Dir(t.TempDir())}
+		must(t, os.WriteFile(ipForward, []byte("0"), 0o644))
+		must(t, os.WriteFile(k.unfinished(), []byte("0"), 0o600))
+		if value, held, err := k.forwarding(context.Background()); value != "" || !held || err != nil {
+			t.Errorf("%q %v %v", value, held, err)
+		}
+		must(t, k.setForwarding(context.Background(), wanted))
+		if _, held, err := k.forwarding(context.Background()); held != wanted || err != nil {
+			t.Errorf("wanted %v: held %v, %v", wanted, held, err)
+		}
+		must(t, k.setForwarding(context.Background(), false))
+		if left, err := os.ReadDir(string(k.dir)); len(left) > 0 || err != nil || forward(t) != "0" {
+			t.Errorf("wanted %v: left %v, %v, forwarding %s", wanted, left, err, forward(t))
+		}
+	}
+}
+
 // A session's start takes the rules as last read only while the kernel says
 // that nobody has changed one since, by whatever program.
 func TestKnownRulesAreCurrent(t *testing.T) {
