@@ -1,16 +1,23 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aicodesit/cordon/reconciler/loop"
 )
 
 // rounds is how often two daemons are killed, one of them at a random moment of
@@ -103,7 +110,7 @@ database "main" {
 }
 `
 
-// listing is all that cordon could leave behind.
+// listing is all that cordon could leave behind, besides what it writes down.
 const listing = `
 ip -o link | sed 's/^[0-9]*: //; s/@.*//' | sort
 for save in iptables-save ip6tables-save; do $save | grep -v '^[#*]\|^COMMIT\|^:[A-Z]* ACCEPT' | sed 's/\[[0-9:]*\]//' | sort; done
@@ -111,11 +118,13 @@ ipset save | sort
 find /run/cordon ! -name 'rules.*' ! -name 'lock*' ! -name 'daemon.*' ! -name '.allocation' ! -name '.shared' -printf '%P %y\n' | sort
 findmnt -rno TARGET | grep ^/run/cordon | sort
 find $(awk '$3 ~ /^cgroup2?$/ {print $2}' /proc/mounts) -type d -path "*/$CORDON_CGROUP_PARENT/*" 2>/dev/null | sort
-find "$CORDON_STATE_DIR" ! -path '*/events*' ! -path '*/homes*' -printf '%P %y\n' | sort
 ps -eo comm= | grep -c bwrap || true
 psql -qAtc "select rolname from pg_roles where rolname !~ '^pg_' order by 1" -c "select polname, polroles::text from pg_policy order by 1" \
   -c "select nspname, nspacl from pg_namespace where nspname !~ '^pg_' order by 1" -c "select evtname from pg_event_trigger"
 `
+
+// written are the files in which it keeps what must outlast it.
+const written = `find "$CORDON_STATE_DIR" ! -path '*/events*' ! -path '*/homes*' -printf '%P %y\n' | sort`
 
 func spoilings() []string {
 	return []string{
@@ -150,7 +159,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		h := newHost(t)
 		h.sh("rm " + h.dir + "/*.hcl")
 		h.write("database.hcl", database)
-		var clean [2]string
+		var clean, kept, ids [2]string
 		for i, text := range variants() {
 			h.write("variant.hcl", text)
 			end := h.daemon("--interval", "1s", "--allow-deletes")
@@ -164,6 +173,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			}
 			h.converged()
 			clean[i] = h.sh(listing)
+			ids[i] = h.arrived("")
+			kept[i] = h.sh(written)
 			end(syscall.SIGTERM)
 		}
 		for i := range n {
@@ -185,9 +196,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 
 			end := h.daemon("--interval", "200ms", "--allow-deletes")
 			h.converged()
-			if now := h.sh(listing); now != clean[v] {
-				t.Fatalf("round %d, killed after %s, spoilt by %q: what is there differs:\n%s", i, pause, spoil, difference(clean[v], now))
-			}
+			what := fmt.Sprintf("round %d, killed after %s, spoilt by %q", i, pause, spoil)
+			h.same(what, listing, clean[v])
+			h.arrived(ids[v])
+			h.same(what, written, kept[v])
 			end(syscall.SIGKILL)
 		}
 	})
@@ -204,18 +216,51 @@ func (h *host) write(name, text string) {
 	}
 }
 
-// difference is the lines that only one of them has.
-func difference(want, got string) string {
-	var b strings.Builder
-	in := func(lines string, l string) bool { return strings.Contains("\n"+lines+"\n", "\n"+l+"\n") }
-	for l := range strings.SplitSeq(want, "\n") {
-		if !in(got, l) {
-			b.WriteString("- " + l + "\n")
+// arrived waits until the daemon has all of a revision, any when id is empty, and
+// has written that down: it then writes nothing before something changes.
+func (h *host) arrived(id string) string {
+	h.t.Helper()
+	var out, kept []byte
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var s loop.State
+		out, _ = h.command(h.t.Context(), "status", "--json").Output()
+		if json.Unmarshal(out, &s) != nil || s.Revision == nil || s.Revision.Reached.IsZero() || id != "" && s.Revision.ID != id {
+			continue
+		}
+		kept, _ = os.ReadFile(filepath.Join(os.Getenv("CORDON_STATE_DIR"), "daemon/folder/revision"))
+		if bytes.Contains(kept, []byte(s.Revision.ID)) {
+			return s.Revision.ID
 		}
 	}
+	h.t.Fatalf("not arrived at %q: %s\nkept is %s", id, out, kept)
+	return ""
+}
+
+// same fails the test when a listing is not as it should be, with what it is a
+// second later, too: what is left stays, what is on its way is gone by then.
+func (h *host) same(what, listing, want string) {
+	h.t.Helper()
+	now := h.sh(listing)
+	if now == want {
+		return
+	}
+	time.Sleep(time.Second)
+	h.t.Fatalf("%s: what is there differs:\n%s\nand a second later:\n%s", what, difference(want, now), difference(want, h.sh(listing)))
+}
+
+// difference is the lines of which one has more than the other.
+func difference(want, got string) string {
+	count := map[string]int{}
+	for l := range strings.SplitSeq(want, "\n") {
+		count[l]--
+	}
 	for l := range strings.SplitSeq(got, "\n") {
-		if !in(want, l) {
-			b.WriteString("+ " + l + "\n")
+		count[l]++
+	}
+	var b strings.Builder
+	for _, l := range slices.Sorted(maps.Keys(count)) {
+		if n := count[l]; n != 0 {
+			fmt.Fprintf(&b, "%+d %s\n", n, l)
 		}
 	}
 	return b.String()
