@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strings"
+	"syscall"
 )
 
 // Error is a command that could not be started or did not exit with 0.
@@ -44,9 +46,14 @@ func Output(ctx context.Context, argv ...string) ([]byte, error) {
 	return Input(ctx, nil, argv...)
 }
 
-// Input is Output with a standard input.
+// Input is Output with a standard input. The command is killed when this process
+// is: what it was about to change must not come after what the next one does.
 func Input(ctx context.Context, stdin []byte, argv ...string) ([]byte, error) {
+	// The kernel kills it when the thread ends that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
 	cmd.Stdin = bytes.NewReader(stdin)
 	var out, errOut bytes.Buffer

@@ -3,9 +3,14 @@ package run
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestOutput(t *testing.T) {
@@ -44,5 +49,40 @@ func TestNotFound(t *testing.T) {
 	}
 	if _, err := Output(context.Background(), "no-such-program-on-path"); !errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What a process has started that is then killed changes nothing after that.
+func TestKilledWithUs(t *testing.T) {
+	const fifo = "CORDON_RUN_TEST_FIFO"
+	if path := os.Getenv(fifo); path != "" {
+		_, err := Output(t.Context(), "sh", "-c", `exec >"$1"; echo begun; exec sleep 30`, "sh", path)
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), fifo+"="+path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	line := make([]byte, len("begun\n"))
+	if _, err := io.ReadFull(f, line); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err := f.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(f); err != nil || len(rest) > 0 {
+		t.Errorf("it lives on: %q, %v", rest, err)
 	}
 }
