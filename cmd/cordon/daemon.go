@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -102,6 +103,7 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	}
 	d.broker = d.requests(ctx)
 	d.control(d.broker)
+	fmt.Fprintf(d.Stderr, "Following %s. cordon status tells how this host is, cordon events what happened.\n", d.shown.Origin)
 	d.loop.Emit(loop.Event{Kind: loop.DaemonStarted, Text: "cordon " + d.Version})
 	defer d.loop.Emit(loop.Event{Kind: loop.DaemonStopped})
 	ctx, end := context.WithCancel(ctx)

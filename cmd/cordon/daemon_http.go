@@ -47,6 +47,7 @@ func (d *daemonProcess) listen(ctx context.Context) (serve func(context.Context)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
+	fmt.Fprintf(d.Stderr, "The page is at http://%s/.\n", l.Addr())
 	l = netutil.LimitListener(l, maxConnections)
 	server := &http.Server{
 		Handler: mux, ErrorLog: slog.NewLogLogger(d.Log().Handler(), slog.LevelWarn),
