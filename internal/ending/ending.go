@@ -22,7 +22,7 @@ type Context struct {
 	parent context.Context
 
 	mu     sync.Mutex
-	std    context.Context // of the parent's, once it is asked for
+	std    context.Context // the standard library's, once it is asked for
 	cancel context.CancelCauseFunc
 	ended  bool
 	cause  error
@@ -84,23 +84,22 @@ func (c *Context) standard() context.Context {
 	return c.std
 }
 
-// Deadline is [context.Context]'s, as are Done, Err and Value.
+// Deadline is the parent's: a Context has none of its own.
 func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
 // Done is closed at the end.
 func (c *Context) Done() <-chan struct{} { return c.standard().Done() }
 
-// Err is nil before the end.
+// Err is nil before the end. What it is then the standard library's context says,
+// from the first time on: it must not change when that is asked for later.
 func (c *Context) Err() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.std != nil:
-		return c.std.Err()
-	case c.ended:
-		return context.Canceled
+	lives := c.std == nil && !c.ended && c.parent.Err() == nil
+	c.mu.Unlock()
+	if lives {
+		return nil
 	}
-	return c.parent.Err()
+	return c.standard().Err()
 }
 
 // Value is also how [context.Cause], and contexts that are derived, find what

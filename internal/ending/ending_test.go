@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -108,6 +109,24 @@ func TestOf(t *testing.T) {
 	if cancel(errTold); c.Err() == nil { // at once, before it is told
 		t.Error("it outlives its parent")
 	}
+}
+
+// Why it ended stays the same, before it is told of its parent's end and after.
+func TestErrStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c, release := Of(parent)
+		defer release()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for range 2 {
+			if err := c.Err(); err != context.DeadlineExceeded {
+				t.Errorf("it ended by its parent's deadline: %v", err)
+			}
+			<-c.Done()
+		}
+	})
 }
 
 // A request's context, with what is to be called in the end, is few allocations.
