@@ -24,7 +24,7 @@ func filterCommand(a *app) *cobra.Command {
 			if err := d.Decode(&r); err != nil {
 				return fmt.Errorf("the policy: %w", err)
 			}
-			if err := seccomp.SameBase(r); err != nil {
+			if err := seccomp.CheckBase(r); err != nil {
 				return err
 			}
 			program, err := a.Compiler.Program(r)

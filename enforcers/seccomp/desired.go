@@ -128,9 +128,9 @@ func desired(s specs.Seccomp, rules string) (Resource, error) {
 	return r, nil
 }
 
-// SameBase returns an error unless the policy means the same by its base as
+// CheckBase returns an error unless the policy means the same by its base as
 // this build: by another one it would come to another program.
-func SameBase(r Resource) error {
+func CheckBase(r Resource) error {
 	if rules := base.Digest(); r.Base != Base || r.Rules != rules {
 		return fmt.Errorf("the policy is of base %q with rules %q, but this program has %q with %q: use programs of one build", r.Base, r.Rules, Base, rules)
 	}

@@ -250,6 +250,20 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
+// What the library is, and whether it can compile the base, is found beside what
+// the kernel can do.
+func TestExamineLibrary(t *testing.T) {
+	for _, f := range enforcer("/nowhere").Examine(context.Background()) {
+		if f.Subject == "libseccomp" {
+			if f.Status != reconciler.OK || !strings.HasPrefix(f.Text, "version 2.") {
+				t.Errorf("%+v", f)
+			}
+			return
+		}
+	}
+	t.Error("nothing is found of the library")
+}
+
 func TestDesired(t *testing.T) {
 	e := enforcer("/nowhere")
 	for _, tt := range []struct {

@@ -107,8 +107,8 @@ func Allowed() []string {
 	)
 }
 
-// Condition allows a call when one argument has a value under a mask. Several
-// of one call are alternatives.
+// Condition allows a call when one argument, counted from 0, has a value under a
+// mask. Several of one call are alternatives.
 type Condition struct {
 	Call  string `json:"call"`
 	Arg   uint   `json:"arg"`
@@ -126,7 +126,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 
 // Conditions are the calls that the base allows with some arguments only.
 // What their other arguments may be, the prelude's checks included, stands in
-// the package's documentation.
+// the documentation of package seccomp.
 func Conditions() []Condition {
 	out := []Condition{{"clone", 0, namespaces, 0}}
 	// Not packet (raw frames), vsock (the hypervisor), alg (the kernel's
