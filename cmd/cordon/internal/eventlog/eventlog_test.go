@@ -421,3 +421,19 @@ func TestBy(t *testing.T) {
 		}
 	}
 }
+
+// Who only a directory service knows has a name in every program, one without
+// cgo too.
+func TestByUserOfDirectory(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho 'carol:*:4000000001:4000000002:Carol:/home/carol:/bin/sh'\n"
+	if err := os.WriteFile(filepath.Join(dir, "getent"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for uid, want := range map[uint32]string{4_000_000_001: "user:carol", 4_000_000_003: "user:4000000003", 0: "user:root"} {
+		if got := ByUser(uid); got != want {
+			t.Errorf("%d: %q, want %q", uid, got, want)
+		}
+	}
+}

@@ -1,10 +1,12 @@
 package eventlog
 
 import (
+	"context"
 	"os"
-	"os/user"
 	"strconv"
 	"strings"
+
+	"github.com/aicodesit/cordon/internal/account"
 )
 
 // By is who the events of this process are by: the user who logged in, also
@@ -19,13 +21,12 @@ func By() string {
 	return ByUser(uint32(os.Getuid()))
 }
 
-// ByUser is what events by a user say.
+// ByUser is what events by a user say: the name, or the id where none is known.
 func ByUser(uid uint32) string {
-	id := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(id); err == nil {
+	if u, err := account.LookupID(context.Background(), uid); err == nil {
 		return "user:" + u.Username
 	}
-	return "user:" + id
+	return "user:" + strconv.FormatUint(uint64(uid), 10)
 }
 
 // unset is the login uid of processes that nobody logged in for.
