@@ -26,14 +26,8 @@ func Lookup(ctx context.Context, name string) (*user.User, error) {
 	if !errors.As(err, new(user.UnknownUserError)) {
 		return u, err
 	}
-	found, failed := getent(ctx, name)
-	if failed != nil {
-		return nil, failed
-	}
-	if found == nil || found.Username != name { // digits are an id to getent
-		return nil, err
-	}
-	return found, nil
+	// Digits are an id to getent.
+	return getent(ctx, name, err, func(u *user.User) bool { return u.Username == name })
 }
 
 // LookupID finds a user by id. The error is a [user.UnknownUserIdError] when
@@ -44,27 +38,21 @@ func LookupID(ctx context.Context, uid uint32) (*user.User, error) {
 	if !errors.As(err, new(user.UnknownUserIdError)) {
 		return u, err
 	}
-	found, failed := getent(ctx, id)
-	if failed != nil {
-		return nil, failed
-	}
-	if found == nil || found.Uid != id { // a name of digits
-		return nil, err
-	}
-	return found, nil
+	// A name may be digits, too.
+	return getent(ctx, id, err, func(u *user.User) bool { return u.Uid == id })
 }
 
-// getent returns nil when there is no such user.
-func getent(ctx context.Context, key string) (*user.User, error) {
+// getent returns the error unknown when there is no such user.
+func getent(ctx context.Context, key string, unknown error, meant func(*user.User) bool) (*user.User, error) {
 	if key == "" || strings.ContainsAny(key, ":\n") {
-		return nil, nil
+		return nil, unknown
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	out, err := run.Output(ctx, "getent", "passwd", "--", key)
-	const unknown = 2 // getent(1)
-	if run.ExitCode(err) == unknown || errors.Is(err, exec.ErrNotFound) {
-		return nil, nil
+	const notFound = 2 // getent(1)
+	if run.ExitCode(err) == notFound || errors.Is(err, exec.ErrNotFound) {
+		return nil, unknown
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the user database: %w", err)
@@ -74,5 +62,9 @@ func getent(ctx context.Context, key string) (*user.User, error) {
 	if len(f) != 7 {
 		return nil, fmt.Errorf("the user database: getent passwd says %q", line)
 	}
-	return &user.User{Username: f[0], Uid: f[2], Gid: f[3], Name: f[4], HomeDir: f[5]}, nil
+	u := &user.User{Username: f[0], Uid: f[2], Gid: f[3], Name: f[4], HomeDir: f[5]}
+	if !meant(u) {
+		return nil, unknown
+	}
+	return u, nil
 }

@@ -2,7 +2,6 @@ package atomicfile
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -10,19 +9,6 @@ import (
 
 	"github.com/aicodesit/cordon/internal/killtest"
 )
-
-func names(t *testing.T, dir string) string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, e := range entries {
-		out = append(out, e.Name())
-	}
-	return fmt.Sprint(out)
-}
 
 func TestWrite(t *testing.T) {
 	old := syscall.Umask(0o077)
@@ -45,9 +31,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("mode %v, %v, want %v", info.Mode(), err, mode)
 		}
 	}
-	if got := names(t, dir); got != "[x]" {
-		t.Errorf("left: %s", got)
-	}
+	killtest.Left(t, dir, "x")
 }
 
 func TestFailureLeavesNothing(t *testing.T) {
@@ -62,9 +46,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	if err := Write(filepath.Join(dir, "none", "x"), nil, 0o600); err == nil {
 		t.Error("written into no directory")
 	}
-	if got := names(t, dir); got != "[x]" {
-		t.Errorf("left: %s", got)
-	}
+	killtest.Left(t, dir, "x")
 }
 
 func TestReplaceRemovesWhatWasLeft(t *testing.T) {
@@ -82,9 +64,7 @@ func TestReplaceRemovesWhatWasLeft(t *testing.T) {
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "v" {
 		t.Errorf("wrote through a link: %q, %v", b, err)
 	}
-	if got := names(t, dir); got != "[victim x]" {
-		t.Errorf("left: %s", got)
-	}
+	killtest.Left(t, dir, "victim", "x")
 }
 
 // What a killed process leaves goes, and nothing else that has such a name.
