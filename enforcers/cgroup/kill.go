@@ -130,7 +130,7 @@ func addTree(found map[int]bool, dir string) error {
 		return nil
 	case err != nil:
 		return &os.PathError{Op: "stat", Path: dir, Err: err}
-	case st.Nlink == 2: // no group is below, see inode(7)
+	case st.Nlink == 2: // no group is below: kernfs counts one more link for each
 		return nil
 	}
 	entries, err := os.ReadDir(dir)

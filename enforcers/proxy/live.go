@@ -33,7 +33,7 @@ const (
 // pidfd that the process that holds the lock has ended.
 type Live struct {
 	dir      string
-	folder   *os.File        // dir, open as long as it is asked
+	folder   *os.File        // dir; held, or the garbage collector would close it
 	at       int             // its descriptor: to ask for it takes system calls
 	networks []specs.Network // those that may reach the proxy
 	log      *slog.Logger
@@ -199,7 +199,7 @@ func (l *Live) scan() {
 
 // refresh looks at one session. One that can't be read is none.
 func (l *Live) refresh(id string) {
-	dir := filepath.Join(l.dir, id)
+	dir := filepath.Join(l.dir, id) // by its path: the open folder may not be the one there any more
 	lease, record := identify(unix.AT_FDCWD, filepath.Join(dir, "lease.json")), identify(unix.AT_FDCWD, filepath.Join(dir, token.File))
 	k := l.known[id]
 	if k != nil && k.lease == lease && k.token == record && k.lives() {

@@ -52,12 +52,12 @@
 // from it is drift. No digest, time or signature beside the file could say as
 // much: who can replace the one can replace the other.
 //
-// A session's start, which is what cordon is quickest at, reads by
-// [Options.Recorded]: a filter that departs from its record is drift, the two
+// The front (cmd/cordon/front), which starts sessions as quickly as it can, reads
+// by [Options.Recorded]: a filter that departs from its record is drift, the two
 // are believed together, as are bubblewrap and cordon's own program, which only
 // the same user, root, can replace. Every plan, every apply and every pass of a
-// daemon compiles. So the small program needs no libseccomp, and has the
-// complete one compile what is missing.
+// daemon compiles. So the front needs no libseccomp, and has the complete program
+// compile what is missing.
 //
 // Writing needs the right to write there; nothing here needs a capability.
 //

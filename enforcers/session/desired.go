@@ -111,7 +111,7 @@ func (s Session) Ephemeral() bool { return true }
 // Unfinished is what is left of sessions whose process was killed before it had
 // made their directory. It is never desired.
 type Unfinished struct {
-	Directories []string `json:"directories"`
+	Directories []string `json:"directories"` // names in the directory of sessions, sorted
 }
 
 // Addr implements [reconciler.Resource].

@@ -38,5 +38,6 @@
 // and 126 when it can't be executed; 125 for all that cordon itself could not
 // do.
 //
-// Mark: eight hexadecimal digits in the run directory's sessions. Needs root.
+// Mark: in the run directory's sessions, eight hexadecimal digits, or .new- and
+// decimal ones for what is not whole yet. Needs root.
 package session
