@@ -12,8 +12,8 @@ import (
 const weighTimeout = 5 * time.Second
 
 // Weigh plans t, changing nothing, and returns an error when it would remove
-// more than the budget. Until its group has converged t may remove what was weighed,
-// and nothing else beyond the budget. Parts that can't be read are not waited for:
+// more than the budget. Without one, t may remove what was weighed until its group
+// has converged, and nothing else beyond the budget. Parts that can't be read are not waited for:
 // once they can, what exceeds the budget there is held back.
 func (l *Loop) Weigh(ctx context.Context, t *Target) error {
 	ctx, cancel := context.WithTimeout(ctx, weighTimeout)
@@ -30,22 +30,41 @@ func (l *Loop) Weigh(ctx context.Context, t *Target) error {
 	}
 	all.Wait()
 	var sum reconciler.Plan
-	for i, p := range plans {
+	for _, p := range plans {
 		if p != nil {
 			sum.Live, sum.Changes = append(sum.Live, p.Live...), append(sum.Changes, p.Changes...)
-			t.Groups[i].granted = map[reconciler.Addr]bool{}
-			for _, c := range p.Changes {
-				if c.Action() == reconciler.Delete {
-					t.Groups[i].granted[c.Addr()] = true
-				}
-			}
 		}
 	}
 	l.mu.Lock()
 	allowed := l.settings.AllowDeletes
 	l.mu.Unlock()
-	if allowed {
-		return nil
+	if !allowed {
+		if err := sum.CheckBudget(); err != nil {
+			return err
+		}
 	}
-	return sum.CheckBudget()
+	for i, p := range plans {
+		if p != nil {
+			t.Groups[i].granted = deletions(p)
+		}
+	}
+	return nil
+}
+
+func deletions(p *reconciler.Plan) map[reconciler.Addr]bool {
+	out := map[reconciler.Addr]bool{}
+	for _, c := range p.Changes {
+		if c.Action() == reconciler.Delete {
+			out[c.Addr()] = true
+		}
+	}
+	return out
+}
+
+// Reached tells whether everything had converged at specs of this digest, in
+// this process or before.
+func (l *Loop) Reached(digest string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return digest != "" && l.memory.Reached == digest
 }

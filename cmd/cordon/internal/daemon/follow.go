@@ -42,7 +42,7 @@ type Follower struct {
 // Run follows the source until ctx ends. What was kept is enforced at once,
 // ready is called, and then the source is asked.
 func (f *Follower) Run(ctx context.Context, ready func()) error {
-	f.resume()
+	f.resume(ctx)
 	ready()
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -70,8 +70,9 @@ func (f *Follower) Again() {
 	f.Source.Ring()
 }
 
-// resume enforces what was kept.
-func (f *Follower) resume() {
+// resume enforces what was kept. Who kept it may have been killed before all was
+// reached: then it may still remove what it might have.
+func (f *Follower) resume(ctx context.Context) {
 	r, err := f.Source.Last()
 	switch {
 	case errors.Is(err, source.ErrNothingKept):
@@ -88,7 +89,13 @@ func (f *Follower) resume() {
 		f.refuse(r, wrong[0], wrong)
 		return
 	}
-	f.use(r, set, f.Target(set))
+	target := f.Target(set)
+	if !f.Loop.Reached(set.Digest()) {
+		if err := f.Loop.Weigh(ctx, &target); err != nil {
+			f.Log.Warn("what was enforced before is enforced, without what exceeds the budget", "revision", r.ID, "error", err)
+		}
+	}
+	f.use(r, set, target)
 }
 
 // fetch asks the source once.
@@ -151,11 +158,12 @@ func (f *Follower) consider(ctx context.Context, r source.Revision) {
 			return
 		}
 	}
-	f.use(r, set, target)
+	// Killed in between, the next one goes on with r, not with what was before.
 	f.keep(r)
+	f.use(r, set, target)
 }
 
-// keep has the source remember what is enforced, and is called again until it
+// keep has the source remember what is to be enforced, and is called again until it
 // does: a disk may be full for a while.
 func (f *Follower) keep(r source.Revision) {
 	err := f.Source.Keep(r)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aicodesit/cordon/internal/source"
 	"github.com/aicodesit/cordon/reconciler"
@@ -23,7 +25,8 @@ type shelf struct {
 	rev  source.Revision
 	err  error
 	kept source.Revision
-	full error // why nothing can be kept
+	full error  // why nothing can be kept
+	keep func() // is called when something is to be kept; nil: nothing
 	last error
 }
 
@@ -32,6 +35,9 @@ func (s *shelf) Wake() <-chan struct{}            { return s.bell }
 func (s *shelf) Ring()                            { s.bell.Ring() }
 func (s *shelf) Status() source.Status            { return source.Status{How: "by hand"} }
 func (s *shelf) Keep(r source.Revision) error {
+	if s.keep != nil {
+		s.keep()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full == nil {
@@ -143,6 +149,20 @@ func TestKeptLater(t *testing.T) {
 	})
 }
 
+// A revision is kept before anything of it is enforced: should the daemon be
+// killed in between, the next one does not go back.
+func TestKeptFirst(t *testing.T) {
+	s := &shelf{last: source.ErrNothingKept, rev: revision("one")}
+	follow(t, s, func(r *rig) {
+		enforced := ""
+		s.keep = func() { enforced = r.Loop.State().Revision.ID }
+		s.put("two", nil)
+		if enforced != "one" || s.kept.ID != "two" {
+			t.Errorf("kept %q when %q was enforced", s.kept.ID, enforced)
+		}
+	})
+}
+
 func (r *rig) told() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,4 +266,62 @@ func TestFollowKept(t *testing.T) {
 			t.Error("a set is enforced")
 		}
 	})
+}
+
+// shrinking has some resources left, and removes what is not desired.
+type shrinking struct {
+	many
+	live map[reconciler.Addr]bool
+}
+
+func (s *shrinking) Read(context.Context) ([]reconciler.Resource, error) {
+	return slices.DeleteFunc(list(s.many.live), func(r reconciler.Resource) bool { return !s.live[r.Addr()] }), nil
+}
+
+func (s *shrinking) Apply(_ context.Context, c reconciler.Change) error {
+	delete(s.live, c.Addr())
+	return nil
+}
+
+// A daemon that was killed while it removed what a revision does without had
+// leave for that: the next one goes on, though it is too much for one part by
+// itself. Where all was reached before, it is drift, and held back.
+func TestKeptGoesOn(t *testing.T) {
+	for _, reached := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &shelf{kept: revision("old"), err: errors.New("away"), bell: source.NewBell()}
+			set := specs.Set{Networks: []specs.Network{{Name: "old"}}}
+			var memory loop.Memory
+			if reached {
+				memory.Reached = set.Digest()
+			}
+			small := &shrinking{many{12, 1}, map[reconciler.Addr]bool{}}
+			for _, r := range list(12) {
+				small.live[r.Addr()] = true
+			}
+			l := loop.New(loop.Options{Memory: memory, Log: slog.New(slog.DiscardHandler), Emit: func(loop.Event) {}})
+			f := &Follower{
+				Source: s, Loop: l, Log: slog.New(slog.DiscardHandler),
+				Load: func([]source.File) (specs.Set, []string) { return set, nil },
+				Target: func(specs.Set) loop.Target {
+					var out loop.Target
+					for name, e := range map[string]reconciler.Enforcer{"large": many{40, 40}, "small": small} {
+						h := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: "x", Enforcer: e}}}
+						out.Groups = append(out.Groups, loop.Group{Name: name, Reconciler: h})
+					}
+					return out
+				},
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() { _ = l.Run(ctx) })
+			all.Go(func() { _ = f.Run(ctx, func() {}) })
+			time.Sleep(time.Minute)
+			cancel()
+			all.Wait()
+			if want := map[bool]int{false: 1, true: 12}[reached]; len(small.live) != want {
+				t.Errorf("reached before: %v: %d are left, want %d", reached, len(small.live), want)
+			}
+		})
+	}
 }
