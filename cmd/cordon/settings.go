@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
+	"github.com/aicodesit/cordon/specs"
 )
 
 // find finds the settings of the command that runs, and keeps how.
@@ -41,7 +46,60 @@ func addFlagsAndFile(v *viper.Viper, cmd *cobra.Command) error {
 	if err != nil && (v.GetString("settings") != "" || !missing(err) && !hidden) {
 		return fmt.Errorf("settings: %w", err)
 	}
-	return nil
+	return checkSettings(v, cmd)
+}
+
+// checkSettings returns an error for what stands in the file and is no setting,
+// and for a value that its flag would not take: the setting would be as if it
+// were not there, and a revision that nobody signed enforced where "verify" was
+// misspelled.
+func checkSettings(v *viper.Viper, cmd *cobra.Command) error {
+	names := settingNames(cmd.Root())
+	var errs []error
+	told := map[string]bool{}
+	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
+		name, _, _ := strings.Cut(key, ".")
+		if v.InConfig(name) && !slices.Contains(names, name) && !told[name] {
+			told[name] = true
+			errs = append(errs, specs.Unknown(fmt.Sprintf("settings: %s: there is no setting %q", cli.File(v), name), name, names))
+		}
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(names, f.Name) {
+			return
+		}
+		var err error
+		switch s := v.GetString(f.Name); f.Value.Type() {
+		case "duration":
+			if _, err = time.ParseDuration(s); err != nil {
+				err = fmt.Errorf("settings: %s: %q is no duration: say 30s, 10m or the like", f.Name, s)
+			}
+		case "bool":
+			if _, err = strconv.ParseBool(s); err != nil {
+				err = fmt.Errorf("settings: %s: %q is neither true nor false", f.Name, s)
+			}
+		}
+		errs = append(errs, err)
+	})
+	return errors.Join(errs...)
+}
+
+// settingNames are the flags that can be set elsewhere: those of all commands
+// and the daemon's, but for the ones that are about a single command.
+func settingNames(root *cobra.Command) []string {
+	var out []string
+	add := func(f *pflag.Flag) {
+		switch f.Name {
+		case "help", "settings", "var", "var-file":
+		default:
+			out = append(out, f.Name)
+		}
+	}
+	root.PersistentFlags().VisitAll(add)
+	var daemon pflag.FlagSet
+	daemonFlags(&daemon)
+	daemon.VisitAll(add)
+	return out
 }
 
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
