@@ -128,9 +128,15 @@ func gains(before, after accessTo) []string {
 			}
 		}
 		say("gains", minus(has, had))
-		say("loses", minus(had, has))
+		say("loses", slices.DeleteFunc(minus(had, has), func(lost string) bool { return covered(lost, has) }))
 	}
 	return out
+}
+
+// covered tells whether what was for some rows is for all of them now.
+func covered(lost string, has []string) bool {
+	command, rows, _ := strings.Cut(lost, " of ")
+	return strings.HasPrefix(rows, "rows ") && slices.Contains(has, command+" of all rows")
 }
 
 // doable is what a role may do.
