@@ -79,10 +79,8 @@ func kindNames() []string {
 }
 
 func parseSince(s string, now time.Time) (time.Time, error) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return now.AddDate(0, 0, -int(n)), nil
-		}
+	if n, ok := days(s); ok {
+		return now.AddDate(0, 0, -n), nil
 	}
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -93,6 +91,13 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("--since: %q is neither how long ago (90m, 36h, 7d) nor a time (%s, or %s)", s, now.Format(time.RFC3339), now.Format(time.DateOnly))
+}
+
+// days is the number of days that "7d" says.
+func days(s string) (int, bool) {
+	number, ok := strings.CutSuffix(s, "d")
+	n, err := strconv.ParseUint(number, 10, 16)
+	return int(n), ok && err == nil
 }
 
 // eventLine is e for people, on one line whatever its texts hold.

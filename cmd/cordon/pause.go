@@ -59,7 +59,8 @@ the files declare.`,
 		},
 	}
 	cmd.Flags().StringVar(&q.Reason, "reason", "", "why, for others to read")
-	cmd.Flags().DurationVar(&q.For, "for", time.Hour, fmt.Sprintf("how long, at most %s", view.Span(maxPause)))
+	q.For = time.Hour
+	cmd.Flags().Var((*spanValue)(&q.For), "for", fmt.Sprintf("how long, 90m, 36h or 2d, at most %s", view.Span(maxPause)))
 	return cmd
 }
 
@@ -108,4 +109,23 @@ func (d *daemonProcess) pause(q pauseRequest) (loop.Pause, error) {
 	}
 	p := loop.Pause{Reason: q.Reason, By: q.By, Until: time.Now().Add(q.For)}
 	return p, d.loop.Pause(p)
+}
+
+// spanValue is a flag that takes days too, as --since does.
+type spanValue time.Duration
+
+func (v *spanValue) String() string { return time.Duration(*v).String() }
+func (v *spanValue) Type() string   { return "duration" }
+
+func (v *spanValue) Set(s string) error {
+	if n, ok := days(s); ok {
+		*v = spanValue(time.Duration(n) * 24 * time.Hour)
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return errors.New("say 90m, 36h, 2d or the like")
+	}
+	*v = spanValue(d)
+	return nil
 }
