@@ -41,10 +41,18 @@ func (a *App) showDiagnostics(s Side, format reconciler.Format) error {
 	case format != reconciler.Text:
 		return doc.Write(a.Stdout, format, reconciler.Style{})
 	case !doc.Broken():
-		_, err = fmt.Fprintf(a.Stdout, "Valid: %d sandboxes, %d networks, %d projects, %d databases.\n",
-			len(s.Set.Sandboxes), len(s.Set.Networks), len(s.Set.Projects), len(s.Set.Databases))
+		_, err = fmt.Fprintf(a.Stdout, "Valid: %s, %s, %s, %s.\n",
+			count(len(s.Set.Sandboxes), "sandbox", "es"), count(len(s.Set.Networks), "network", "s"),
+			count(len(s.Set.Projects), "project", "s"), count(len(s.Set.Databases), "database", "s"))
 	}
 	return err
+}
+
+func count(n int, one, more string) string {
+	if n == 1 {
+		more = ""
+	}
+	return fmt.Sprintf("%d %s%s", n, one, more)
 }
 
 func versionCommand(a *App) *cobra.Command {
