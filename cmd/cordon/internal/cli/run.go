@@ -36,6 +36,12 @@ the session is as the daemon's say.
 The exit code is the command's own; 128+N when signal N ended it; 127 when it
 is not found, 126 when it can't be executed; 125 for all that cordon itself
 could not do.`,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			if err := cmd.Root().PersistentPreRunE(cmd, args); err != nil {
+				return a.failed(err) // in its settings
+			}
+			return nil
+		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.failed(misused(cmd))
