@@ -68,8 +68,8 @@ func (s *running) start(ctx context.Context, p *plan, begin func()) (*bwrap.Proc
 	return proc, nil
 }
 
-// launchTries bounds how often a session's tree may be made anew while it starts.
-const launchTries = 5
+// launchTries bounds how often what a session needs may be made anew while it starts.
+const launchTries = 20
 
 // freshGroup removes the control group of a session that is started again:
 // Linux (6.18 at least) kills at once what is cloned into a group that
@@ -98,9 +98,9 @@ func (s *running) launchIsolated(ctx context.Context, p *plan, why *networkError
 }
 
 // launch starts bubblewrap up to the gate and, meanwhile, makes or verifies
-// all that the session needs; once more when another session, which found the
-// tree changed, has made it anew. It returns a *networkError when that failed
-// for the network alone.
+// all that the session needs; once more when that was made anew, by it or by
+// another session, which found it changed. It returns a *networkError when that
+// failed for the network alone.
 func (s *running) launch(ctx context.Context, p *plan) (proc *bwrap.Process, err error) {
 	for range launchTries {
 		if proc, err = s.launchOnce(ctx, p); !errors.Is(err, bwrap.ErrReplaced) {
@@ -133,8 +133,9 @@ func (s *running) launchOnce(ctx context.Context, p *plan) (*bwrap.Process, erro
 	}
 	// bubblewrap works by itself for a few milliseconds, up to the gate.
 	var proc *bwrap.Process
-	var early error
-	if s.standsReady(spec) {
+	early := missing(spec)
+	absent := early != nil
+	if !absent {
 		proc, early = bwrap.Start(spec)
 	}
 	if err := group(); err != nil {
@@ -151,12 +152,10 @@ func (s *running) launchOnce(ctx context.Context, p *plan) (*bwrap.Process, erro
 	switch {
 	case err != nil:
 		return nil, err
-	case early != nil && !moved:
+	case moved, absent && missing(spec) == nil: // it is to be looked at once it is taken
+		return nil, fmt.Errorf("what the session needs: %w", bwrap.ErrReplaced)
+	case early != nil:
 		return nil, early
-	case proc == nil:
-		if proc, err = bwrap.Start(spec); err != nil {
-			return nil, err
-		}
 	}
 	if err := proc.Verify(ctx); err != nil {
 		return nil, errors.Join(err, proc.Kill())
@@ -175,14 +174,14 @@ func (s *running) makeGroup(ctx context.Context, set specs.Set) (wait func() err
 	return sync.OnceValue(func() error { return <-made })
 }
 
-// standsReady tells whether what bubblewrap itself needs is there already.
-func (s *running) standsReady(spec bwrap.Spec) bool {
+// missing is an error unless what bubblewrap itself needs is there.
+func missing(spec bwrap.Spec) error {
 	for _, path := range []string{spec.Root, spec.Filter, spec.Netns} {
 		if _, err := os.Stat(path); path != "" && err != nil {
-			return false
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
 // facts is set with the leases that live now.

@@ -280,6 +280,40 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
+// The filter is the one that was there when Verify was content, which is the one
+// that was there at the start: between the two somebody may look at it.
+func TestFilterReplaced(t *testing.T) {
+	s := spec(t, "sh", "-c", "/usr/sbin/chroot /usr true 2>&1 | grep -q 'Invalid cross-device link'")
+	replace := func(by []byte) {
+		must(t, os.WriteFile(s.Filter+".new", by, 0o600))
+		must(t, os.Rename(s.Filter+".new", s.Filter))
+	}
+	replace(refusesChroot())
+	p, err := Start(s)
+	must(t, err)
+	replace(allowAll)
+	if err := p.Verify(context.Background()); !errors.Is(err, ErrReplaced) {
+		t.Errorf("another's filter: %v", err)
+	}
+	must(t, p.Kill())
+
+	replace(refusesChroot())
+	p, err = Start(s)
+	must(t, err)
+	must(t, p.Verify(context.Background()))
+	replace(allowAll)
+	must(t, p.Release())
+	if code, err := p.Wait(); code != 0 || err != nil {
+		t.Errorf("it has the filter that came after: %d, %v", code, err)
+	}
+
+	must(t, os.Remove(s.Filter))
+	must(t, unix.Mkfifo(s.Filter, 0o600)) // nobody will ever write to it
+	if p, err := Start(s); err == nil {
+		must(t, p.Kill())
+	}
+}
+
 func TestSignal(t *testing.T) {
 	s := spec(t, "sh", "-c", "trap 'echo got; exit 3' USR1; echo ready; while :; do sleep 0.01; done")
 	r, w, err := os.Pipe()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -20,6 +21,7 @@ type Process struct {
 	outer   *os.Process
 	child   int // pid of the sandbox's first process, the host's number
 	gate    *os.File
+	filter  *os.File
 	open    bool    // the gate
 	loader  *loader // nil without Spec.Logged
 	program string  // the command's file, once found by Lookup
@@ -45,6 +47,10 @@ func Start(s Spec) (*Process, error) {
 	if s.tree, err = s.standing(); err != nil {
 		return nil, err
 	}
+	filter, err := s.openFilter()
+	if err != nil {
+		return nil, err
+	}
 	var files fileList
 	defer files.close()
 	for _, f := range s.Files {
@@ -52,9 +58,9 @@ func Start(s Spec) (*Process, error) {
 	}
 	gateR, gateW, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, filter.Close())
 	}
-	p := &Process{spec: s, gate: gateW, release: make(chan struct{}), command: make(chan int)}
+	p := &Process{spec: s, gate: gateW, filter: filter, release: make(chan struct{}), command: make(chan int)}
 	if err := p.start(&files, gateR); err != nil {
 		close(p.release)
 		return nil, errors.Join(err, p.closeGate())
@@ -129,8 +135,9 @@ func children(pid int) ([]int, error) {
 	return out, nil
 }
 
-// closeGate closes what Release writes to.
+// closeGate closes what Release reads and writes to.
 func (p *Process) closeGate() error {
+	_ = p.filter.Close()
 	if p.loader != nil {
 		_ = p.loader.file.Close() // in memory: what was written is there
 	}
@@ -140,7 +147,7 @@ func (p *Process) closeGate() error {
 // Release lets the command run. With [Spec.Logged] it needs [Process.Lookup]
 // before.
 func (p *Process) Release() error {
-	filter, err := os.ReadFile(p.spec.Filter)
+	filter, err := io.ReadAll(p.filter)
 	if err == nil && (len(filter) == 0 || len(filter)%8 != 0) {
 		err = fmt.Errorf("%s: not a system call filter", p.spec.Filter)
 	}

@@ -37,15 +37,15 @@ type Spec struct {
 	TTY     int         // which of Files is its controlling terminal; -1 none
 
 	// Enter prepares the cgroup; see session.Groups. It is called when Root,
-	// Netns and the sources of Mounts have been taken.
+	// Netns, Filter and the sources of Mounts have been taken.
 	Enter func(*syscall.SysProcAttr) (leave func() error, err error)
 
 	tree fileID // of Root, as it is when bubblewrap is started
 }
 
-// ErrReplaced is a [Spec.Root] that was made anew while bubblewrap was started.
-// To start it once more is all it takes.
-var ErrReplaced = errors.New("the root was made anew meanwhile")
+// ErrReplaced is a [Spec.Root] or [Spec.Filter] that was made anew while bubblewrap
+// was started. To start it once more is all it takes.
+var ErrReplaced = errors.New("it was made anew meanwhile")
 
 // standing is what Root is now.
 func (s Spec) standing() (fileID, error) {
@@ -63,6 +63,11 @@ func (s Spec) stands() error {
 		err = fmt.Errorf("%s: %w", s.Root, ErrReplaced)
 	}
 	return err
+}
+
+// openFilter opens Filter. It may be anything yet: nothing is waited for.
+func (s Spec) openFilter() (*os.File, error) {
+	return os.OpenFile(s.Filter, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
 // Mount is something put on top of the root. Exactly one of Source, Content

@@ -33,7 +33,8 @@ func (p *pause) wait() {
 // Verify waits until the sandbox is set up and returns an error unless it is
 // what was asked for: the root and every bind are the very files that were
 // pinned, the network namespace is the given one, and the process has the ids
-// and no more capabilities than it should, and can't get more.
+// and no more capabilities than it should, and can't get more. The filter is the
+// one that was there at the start.
 func (p *Process) Verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
@@ -57,6 +58,20 @@ func (p *Process) Verify(ctx context.Context) error {
 	return nil
 }
 
+// filterStands returns [ErrReplaced] when the filter is another by now: the one
+// that was looked at since may not be the one that was taken.
+func (p *Process) filterStands() error {
+	var now, taken unix.Stat_t
+	err := errors.Join(unix.Lstat(p.spec.Filter, &now), unix.Fstat(int(p.filter.Fd()), &taken))
+	if err == nil && idOf(&now) != idOf(&taken) {
+		err = ErrReplaced
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.spec.Filter, err)
+	}
+	return nil
+}
+
 // settled waits for the last step before the gate: the root is ours and the
 // privileges are gone.
 func (p *Process) settled(ctx context.Context) error {
@@ -75,7 +90,7 @@ func (p *Process) settled(ctx context.Context) error {
 			last = p.verifyStatus()
 		}
 		if last == nil {
-			return errors.Join(p.spec.stands(), p.openRoot(root))
+			return errors.Join(p.spec.stands(), p.filterStands(), p.openRoot(root))
 		}
 		switch why := context.Cause(ctx); {
 		case errors.Is(why, context.DeadlineExceeded):
