@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Error is a command that could not be started or did not exit with 0.
@@ -46,6 +47,10 @@ func Output(ctx context.Context, argv ...string) ([]byte, error) {
 	return Input(ctx, nil, argv...)
 }
 
+// patience is how long what a command has started may hold its output open when it
+// has ended itself, or was killed with ctx.
+const patience = 3 * time.Second
+
 // Input is Output with a standard input. The command is killed when this process
 // is: what it was about to change must not come after what the next one does.
 func Input(ctx context.Context, stdin []byte, argv ...string) ([]byte, error) {
@@ -54,6 +59,7 @@ func Input(ctx context.Context, stdin []byte, argv ...string) ([]byte, error) {
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = patience
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
 	cmd.Stdin = bytes.NewReader(stdin)
 	var out, errOut bytes.Buffer

@@ -86,3 +86,13 @@ func TestKilledWithUs(t *testing.T) {
 		t.Errorf("it lives on: %q, %v", rest, err)
 	}
 }
+
+// What a command that takes too long has started is not waited for.
+func TestTakesTooLong(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	out, err := Output(ctx, "sh", "-c", "(sleep 10; echo late) & wait")
+	if err == nil || len(out) > 0 {
+		t.Errorf("%q, %v", out, err)
+	}
+}
