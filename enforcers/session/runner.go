@@ -160,18 +160,17 @@ type running struct {
 
 // once starts the session and waits for its end.
 func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
-	p, err := s.prepare(ctx, set, s.q, s.id)
+	starting, stop := s.signals.interrupts(ctx)
+	defer stop()
+	p, err := s.prepare(starting, set, s.q, s.id) // a directory service may have it wait
 	if err != nil {
-		return Failed, err
+		return Failed, interrupted(starting, err)
 	}
 	defer p.close()
 	s.set = set
-	starting, stop := s.signals.interrupts(ctx)
 	proc, err := s.admitted(starting, p, stop)
 	stop()
-	if why := context.Cause(starting); err != nil && why != nil && !errors.Is(err, why) {
-		err = errors.Join(why, err)
-	}
+	err = interrupted(starting, err)
 	var stopped *stoppedError
 	if errors.As(err, &stopped) {
 		return Failed, err
@@ -197,6 +196,14 @@ func (s *running) once(ctx context.Context, set specs.Set) (int, error) {
 	}
 	s.killGroup(context.WithoutCancel(ctx))
 	return code, err
+}
+
+// interrupted is err, with what ended ctx before it.
+func interrupted(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); err != nil && why != nil && !errors.Is(err, why) {
+		err = errors.Join(why, err)
+	}
+	return err
 }
 
 // admitted is start, once the session may.

@@ -60,7 +60,7 @@ func getent(ctx context.Context, key string, unknown error, meant func(*user.Use
 	line := strings.TrimSuffix(string(out), "\n")
 	f := strings.Split(line, ":")
 	if len(f) != 7 {
-		return nil, fmt.Errorf("the user database: getent passwd says %q", line)
+		return nil, fmt.Errorf("the user database: getent passwd says %.200q", line)
 	}
 	u := &user.User{Username: f[0], Uid: f[2], Gid: f[3], Name: f[4], HomeDir: f[5]}
 	if !meant(u) {
