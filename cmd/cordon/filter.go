@@ -17,7 +17,7 @@ func filterCommand(a *app) *cobra.Command {
 		Short:  "Compile a system call filter, as standard input says",
 		Hidden: true,
 		Args:   cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r seccomp.Resource
 			d := json.NewDecoder(a.Stdin)
 			d.DisallowUnknownFields()
@@ -27,7 +27,7 @@ func filterCommand(a *app) *cobra.Command {
 			if err := seccomp.CheckBase(r); err != nil {
 				return err
 			}
-			program, err := a.Compiler.Program(r)
+			program, err := a.Compiler.Program(cmd.Context(), r)
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	if c.After == nil {
 		err = e.remove(c.Addr())
 	} else {
-		err = e.write(c.After)
+		err = e.write(ctx, c.After)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Addr(), err)
@@ -60,13 +60,13 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	return nil
 }
 
-func (e *Enforcer) write(want reconciler.Resource) error {
+func (e *Enforcer) write(ctx context.Context, want reconciler.Resource) error {
 	r, ok := want.(Resource)
 	if !ok {
 		return fmt.Errorf("%T is no filter", want)
 	}
 	r.Drift = nil
-	program, err := e.programs.of(r)
+	program, err := e.programs.of(ctx, r)
 	if err != nil {
 		return err
 	}

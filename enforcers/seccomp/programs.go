@@ -1,8 +1,12 @@
 package seccomp
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Compiler makes the programs of policies.
@@ -10,7 +14,7 @@ type Compiler interface {
 	// Program returns the classic BPF program of a policy as an array of struct
 	// sock_filter (linux/filter.h), always the same for the same policy. It
 	// looks at Deny, Allow and Errno alone.
-	Program(Resource) ([]byte, error)
+	Program(context.Context, Resource) ([]byte, error)
 }
 
 // programs are what policies compile to on this host. To compile one takes
@@ -24,7 +28,7 @@ type programs struct {
 }
 
 // of returns the program of a policy, which the caller must not change.
-func (p *programs) of(r Resource) ([]byte, error) {
+func (p *programs) of(ctx context.Context, r Resource) ([]byte, error) {
 	key, err := json.Marshal([]any{r.Deny, r.Allow, r.Errno})
 	if err != nil {
 		return nil, err
@@ -34,9 +38,13 @@ func (p *programs) of(r Resource) ([]byte, error) {
 	if program, ok := p.byRule[string(key)]; ok {
 		return program, nil
 	}
-	program, err := p.compiler.Program(r)
+	program, err := p.compiler.Program(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	const instruction = 8 // bytes
+	if n := len(program); n == 0 || n%instruction != 0 || n > instruction*unix.BPF_MAXINSNS {
+		return nil, fmt.Errorf("the policy came to %d bytes, which are no filter", n)
 	}
 	if p.byRule == nil {
 		p.byRule = map[string][]byte{}

@@ -35,7 +35,7 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 		name = strings.TrimSuffix(strings.TrimSuffix(name, ".bpf"), ".json")
 		names[name] = true
 	}
-	return e.readNames(names)
+	return e.readNames(ctx, names)
 }
 
 // ReadPart implements [reconciler.PartReader].
@@ -51,13 +51,13 @@ func (e *Enforcer) ReadPart(ctx context.Context, addrs []reconciler.Addr) ([]rec
 		}
 		names[name] = true
 	}
-	return e.readNames(names)
+	return e.readNames(ctx, names)
 }
 
-func (e *Enforcer) readNames(names map[string]bool) ([]reconciler.Resource, error) {
+func (e *Enforcer) readNames(ctx context.Context, names map[string]bool) ([]reconciler.Resource, error) {
 	var out []reconciler.Resource
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		r, found, err := e.readFilter(n)
+		r, found, err := e.readFilter(ctx, n)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", Addr(n), err)
 		}
@@ -69,7 +69,7 @@ func (e *Enforcer) readNames(names map[string]bool) ([]reconciler.Resource, erro
 }
 
 // readFilter compares one filter with its record's policy.
-func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
+func (e *Enforcer) readFilter(ctx context.Context, name string) (r Resource, found bool, err error) {
 	f := e.files(name)
 	var drift []string
 	program, what, err := readFile(f.filter)
@@ -89,7 +89,7 @@ func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 		if err := json.Unmarshal(text, &rec); err != nil {
 			drift, rec = append(drift, "the record can't be read: "+err.Error()), record{}
 		} else if haveFilter {
-			drift = append(drift, e.departs(program, rec)...)
+			drift = append(drift, e.departs(ctx, program, rec)...)
 		}
 	}
 	haveRest := false
@@ -106,14 +106,14 @@ func (e *Enforcer) readFilter(name string) (r Resource, found bool, err error) {
 }
 
 // departs tells how a file's content is not the program of its policy.
-func (e *Enforcer) departs(file []byte, rec record) []string {
+func (e *Enforcer) departs(ctx context.Context, file []byte, rec record) []string {
 	if digest(file) != rec.SHA256 {
 		return []string{"the filter is not the one that its record is of"}
 	}
 	if e.recorded {
 		return nil
 	}
-	want, err := e.programs.of(rec.Policy)
+	want, err := e.programs.of(ctx, rec.Policy)
 	switch {
 	case err != nil:
 		return []string{"the policy of the record does not compile: " + err.Error()}

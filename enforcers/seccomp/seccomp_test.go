@@ -198,9 +198,9 @@ type counted struct {
 	times int
 }
 
-func (c *counted) Program(r seccomp.Resource) ([]byte, error) {
+func (c *counted) Program(ctx context.Context, r seccomp.Resource) ([]byte, error) {
 	c.times++
-	return c.Compiler.Program(r)
+	return c.Compiler.Program(ctx, r)
 }
 
 // A start compiles what is missing, and nothing else.
@@ -225,6 +225,27 @@ func TestRecorded(t *testing.T) {
 	}
 	if c.times != 1 {
 		t.Errorf("a reading compiled: %d times", c.times)
+	}
+}
+
+// fixed says the same to all.
+type fixed []byte
+
+func (f fixed) Program(context.Context, seccomp.Resource) ([]byte, error) { return f, nil }
+
+// What can't be a filter is not written: its record would vouch for it.
+func TestNoFilter(t *testing.T) {
+	for _, n := range []int{0, 7, 8*unix.BPF_MAXINSNS + 8} {
+		run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+		e := seccomp.New(seccomp.Options{Dir: run, Compiler: make(fixed, n), Recorded: true})
+		out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "x", Base: seccomp.Base}}})
+		must(t, err)
+		if err := e.Apply(context.Background(), reconciler.Change{After: out[0]}); err == nil || !strings.Contains(err.Error(), "no filter") {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+		if live, err := e.Read(context.Background()); len(live) > 0 || err != nil {
+			t.Errorf("%d bytes: written %v, %v", n, live, err)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // ask runs a command of the complete program, which takes some 30 ms to begin,
 // and returns what it says. The question goes through a pipe, as JSON: it may be
 // secret.
-func ask(command string, question any) ([]byte, error) {
+func ask(ctx context.Context, command string, question any) ([]byte, error) {
 	path, err := pair.Beside()
 	if err != nil {
 		return nil, err
@@ -23,12 +23,12 @@ func ask(command string, question any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run.Input(context.Background(), q, path, command)
+	return run.Input(ctx, q, path, command)
 }
 
 // askVault reads a secret that is in a Vault.
 func askVault(v specs.VaultSecret, token string) (string, error) {
-	value, err := ask(cli.VaultCommand, cli.VaultQuestion{Secret: v, Token: token})
+	value, err := ask(context.Background(), cli.VaultCommand, cli.VaultQuestion{Secret: v, Token: token})
 	return string(value), err
 }
 
@@ -36,4 +36,6 @@ func askVault(v specs.VaultSecret, token string) (string, error) {
 type complete struct{}
 
 // Program implements [seccomp.Compiler].
-func (complete) Program(r seccomp.Resource) ([]byte, error) { return ask(cli.FilterCommand, r) }
+func (complete) Program(ctx context.Context, r seccomp.Resource) ([]byte, error) {
+	return ask(ctx, cli.FilterCommand, r)
+}

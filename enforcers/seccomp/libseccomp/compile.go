@@ -23,7 +23,7 @@ import (
 type Compiler struct{}
 
 // Program implements [seccomp.Compiler]. It takes about a millisecond.
-func (Compiler) Program(r seccomp.Resource) ([]byte, error) {
+func (Compiler) Program(_ context.Context, r seccomp.Resource) ([]byte, error) {
 	m, err := native()
 	if err != nil {
 		return nil, err
@@ -32,9 +32,9 @@ func (Compiler) Program(r seccomp.Resource) ([]byte, error) {
 }
 
 // Examine implements [reconciler.Examiner].
-func (c Compiler) Examine(context.Context) []reconciler.Finding {
+func (c Compiler) Examine(ctx context.Context) []reconciler.Finding {
 	f := reconciler.Finding{Subject: "libseccomp", Status: reconciler.OK, Text: "version " + installed()}
-	if _, err := c.Program(seccomp.Resource{Base: seccomp.Base, Errno: "EPERM"}); err != nil {
+	if _, err := c.Program(ctx, seccomp.Resource{Base: seccomp.Base, Errno: "EPERM"}); err != nil {
 		f.Status, f.Text = reconciler.Fail, f.Text+": the base does not compile: "+err.Error()
 		f.Remedy = "install libseccomp 2.5 or later"
 	}
