@@ -1,14 +1,19 @@
 package main
 
 import (
+	"crypto/rand"
+	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
+	"github.com/aicodesit/cordon/enforcers/proxy"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -66,6 +71,31 @@ func TestProxyFindsMovedSecrets(t *testing.T) {
 		if got, err := p.now.Load().secrets.Read("key"); got != name || err != nil {
 			t.Errorf("read %q, %v, want %q", got, err, name)
 		}
+	}
+}
+
+// A proxy whose port another has leaves alone what that keeps, and may be writing.
+func TestProxyWithoutPort(t *testing.T) {
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	dir := t.TempDir()
+	writing := filepath.Join(dir, "proxy", ".budget-llm.json."+rand.Text())
+	if err := os.Mkdir(filepath.Dir(writing), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(writing, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{App: &cli.App{Settings: cli.Settings{StateDir: dir, RunDir: filepath.Join(dir, "run")}}}
+	spec := specs.Proxy{Name: "llm", Port: other.Addr().(*net.TCPAddr).Port, Upstreams: []specs.Upstream{{Name: "a", Kind: "anthropic", URL: "https://llm.example"}}}
+	if _, err := a.proxy(t.Context(), nil, proxy.Options{Proxy: spec}); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("it has begun: %v", err)
+	}
+	if _, err := os.Stat(writing); err != nil {
+		t.Error(err)
 	}
 }
 

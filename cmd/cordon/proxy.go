@@ -110,15 +110,16 @@ func (a *app) proxy(ctx context.Context, networks []specs.Network, o proxy.Optio
 	if err != nil {
 		return nil, err
 	}
-	o.Sessions, o.Log, o.Audit = live, a.Log(), a.Stdout
-	server, err := proxy.New(o)
-	if err != nil {
-		return nil, err
-	}
+	// Who has the port has what is kept in the directory, too.
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp4", net.JoinHostPort("0.0.0.0", strconv.Itoa(p.Port)))
 	if err != nil {
 		return nil, fmt.Errorf("proxy.%s: %w", p.Name, err)
+	}
+	o.Sessions, o.Log, o.Audit = live, a.Log(), a.Stdout
+	server, err := proxy.New(o)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	a.Log().Info("proxy listens", "proxy", p.Name, "port", p.Port)
 	return func() error {
