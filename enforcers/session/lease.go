@@ -146,11 +146,14 @@ func (s sessions) write(r record, hold bool) (lock *os.File, err error) {
 	return lock, err
 }
 
-// create makes a session's directory as a whole, locked. Meanwhile it has the
-// directory of all sessions locked: what stands there unfinished when nobody has
-// is left from someone who was killed.
+// making is a file that only its owner can lock, unlike the directory that it is
+// in, which others may read. Who makes a session's directory has it locked: what
+// stands there unfinished when nobody has is left from someone who was killed.
+const making = ".making"
+
+// create makes a session's directory as a whole, locked.
 func (s sessions) create(id string, lease []byte) (lock *os.File, err error) {
-	making, err := os.Open(string(s))
+	making, err := os.OpenFile(filepath.Join(string(s), making), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -188,21 +191,21 @@ const newPrefix = ".new-"
 // session's directory: its path each time. While anybody makes one there is nothing
 // that is known to be left.
 func (s sessions) unfinished(do func(path string) error) error {
-	all, err := os.Open(string(s))
-	if errors.Is(err, fs.ErrNotExist) {
+	lock, err := os.Open(filepath.Join(string(s), making))
+	if errors.Is(err, fs.ErrNotExist) { // nobody has ever made one
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer all.Close()
-	switch err := flock(all, unix.LOCK_SH|unix.LOCK_NB); {
+	defer lock.Close()
+	switch err := flock(lock, unix.LOCK_SH|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return nil
 	case err != nil:
-		return fmt.Errorf("lock %s: %w", all.Name(), err)
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	names, err := all.ReadDir(-1)
+	names, err := os.ReadDir(string(s))
 	for _, n := range names {
 		digits, ok := strings.CutPrefix(n.Name(), newPrefix)
 		if ok && n.IsDir() && digits != "" && strings.Trim(digits, "0123456789") == "" {

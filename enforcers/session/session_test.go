@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -189,7 +190,7 @@ func TestSweep(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(base, n, f), nil, 0o600))
 		}
 	}
-	all, err := os.Open(base) // as who makes a session
+	all, err := os.OpenFile(filepath.Join(base, making), os.O_RDWR|os.O_CREATE, 0o600) // as who makes a session
 	must(t, err)
 	must(t, flock(all, unix.LOCK_EX))
 	must(t, os.WriteFile(filepath.Join(base, ".new-6"), nil, 0o600)) // no directory
@@ -216,6 +217,35 @@ func TestSweep(t *testing.T) {
 		t.Errorf("left: %s", got)
 	}
 	names(false)
+}
+
+// What others than root may lock holds nobody up.
+func TestLockOfOthers(t *testing.T) {
+	l := linux{dir: rundir.Dir(filepath.Join(t.TempDir(), "run"))}
+	dir, err := l.make()
+	must(t, err)
+	open, err := os.Open(string(dir)) // as anybody may
+	must(t, err)
+	defer open.Close()
+	must(t, flock(open, unix.LOCK_EX))
+	made := make(chan error)
+	go func() {
+		lock, err := dir.write(record{Lease: specs.Lease{ID: "00000001"}}, true)
+		made <- errors.Join(err, lock.Close())
+	}()
+	select {
+	case err := <-made:
+		must(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("a session waits for who has locked the directory")
+	}
+	files, err := os.ReadDir(string(dir))
+	must(t, err)
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: others can open it: %v, %v", f.Name(), info, err)
+		}
+	}
 }
 
 // A session that is being made while others sweep is made all the same.

@@ -99,7 +99,10 @@ func unpin(path string) error {
 // copy would keep a removed namespace alive. The directory stays until unlock.
 func (k linux) holdPins(ctx context.Context) (unlock func(), err error) {
 	for range attempts {
-		dir, err := k.dir.Make(filepath.Base(k.pinDir()))
+		dir, err := k.makePinDir()
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -119,6 +122,20 @@ func (k linux) holdPins(ctx context.Context) (unlock func(), err error) {
 		_ = f.Close() // removed meanwhile
 	}
 	return nil, fmt.Errorf("%s: removed again and again", k.pinDir())
+}
+
+// makePinDir makes the directory so that root alone can open it: others could
+// lock it, and hold up each new slot.
+func (k linux) makePinDir() (string, error) {
+	if _, err := k.dir.Make(); err != nil {
+		return "", err
+	}
+	_ = os.Mkdir(k.pinDir(), 0o700) // what is there is looked at
+	dir, err := k.dir.Make(filepath.Base(k.pinDir()))
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o700) // an older build's
 }
 
 func share(dir string) error {

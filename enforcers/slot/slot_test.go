@@ -500,6 +500,25 @@ func TestOnKernel(t *testing.T) {
 	leavesNothing(t)
 }
 
+// Others can't lock the directory of pins, which would hold up each new slot;
+// neither could they where an older build made it.
+func TestPinsAreClosed(t *testing.T) {
+	kerneltest.Host(t)
+	k := linux{dir: rundir.Dir(t.TempDir())}
+	for _, before := range []string{"", k.pinDir()} {
+		if before != "" {
+			must(t, os.Mkdir(before, 0o755))
+		}
+		unlock, err := k.holdPins(context.Background())
+		must(t, err)
+		if info, err := os.Stat(k.pinDir()); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%v, %v", info, err)
+		}
+		unlock()
+		must(t, k.dropPins())
+	}
+}
+
 func leavesNothing(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/run/cordon/netns"); !os.IsNotExist(err) {

@@ -115,7 +115,7 @@ const listing = `
 ip -o link | sed 's/^[0-9]*: //; s/@.*//' | sort
 for save in iptables-save ip6tables-save; do $save | grep -v '^[#*]\|^COMMIT\|^:[A-Z]* ACCEPT' | sed 's/\[[0-9:]*\]//' | sort; done
 ipset save | sort
-find /run/cordon ! -name 'rules.*' ! -name 'lock*' ! -name 'daemon.*' ! -name '.allocation' ! -name '.shared' -printf '%P %y\n' | sort
+find /run/cordon ! -name 'rules.*' ! -name 'lock*' ! -name 'daemon.*' ! -name '.allocation' ! -name '.shared' ! -name '.making' -printf '%P %y\n' | sort
 findmnt -rno TARGET | grep ^/run/cordon | sort
 find $(awk '$3 ~ /^cgroup2?$/ {print $2}' /proc/mounts) -type d -path "*/$CORDON_CGROUP_PARENT/*" 2>/dev/null | sort
 ps -eo comm= | grep -c bwrap || true
