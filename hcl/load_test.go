@@ -411,38 +411,32 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// Deep nesting is an error and not the end of the process.
+// Deep nesting is an error and not the end of the process, in files that are
+// parsed while that is looked for, as long as they can be, and in longer ones.
 func TestNesting(t *testing.T) {
-	const n = 20_000
-	for name, src := range map[string]string{
-		"lists":      "locals {\n a = " + strings.Repeat("[", n) + strings.Repeat("]", n) + "\n}",
-		"unclosed":   "locals {\n a = " + strings.Repeat("{a=", n),
-		"parens":     "locals {\n a = " + strings.Repeat("(", n),
-		"not":        "locals {\n a = " + strings.Repeat("!", n) + "true\n}",
-		"minus":      "locals {\n a = " + strings.Repeat("-", n) + "1\n}",
-		"plus":       "locals {\n a = 1" + strings.Repeat("+1", n) + "\n}",
-		"lines":      "locals {\n a = (1" + strings.Repeat("+\n1", n) + ")\n}",
-		"condition":  "locals {\n a = " + strings.Repeat("true ? 1 : ", n) + "1\n}",
-		"index":      "locals {\n a = b" + strings.Repeat("[b]", n) + "\n}",
-		"splat":      "locals {\n a = b" + strings.Repeat(".*", n) + "\n}",
-		"templates":  "locals {\n a = " + strings.Repeat(`"${`, n) + "\n}",
-		"directives": "locals {\n a = \"" + strings.Repeat(`%{if true}`, n) + "\"\n}",
-		"blocks":     strings.Repeat("a {\n", n),
-		"calls":      "locals {\n a = " + strings.Repeat("lower(", n) + "\n}",
+	for name, src := range map[string]func(repeat func(string) string) string{
+		"lists":      func(n func(string) string) string { return "locals {\n a = " + n("[") + n("]") + "\n}" },
+		"unclosed":   func(n func(string) string) string { return "locals {\n a = " + n("{a=") },
+		"parens":     func(n func(string) string) string { return "locals {\n a = " + n("(") },
+		"not":        func(n func(string) string) string { return "locals {\n a = " + n("!") + "true\n}" },
+		"minus":      func(n func(string) string) string { return "locals {\n a = " + n("-") + "1\n}" },
+		"plus":       func(n func(string) string) string { return "locals {\n a = 1" + n("+1") + "\n}" },
+		"lines":      func(n func(string) string) string { return "locals {\n a = (1" + n("+\n1") + ")\n}" },
+		"condition":  func(n func(string) string) string { return "locals {\n a = " + n("true ? 1 : ") + "1\n}" },
+		"index":      func(n func(string) string) string { return "locals {\n a = b" + n("[b]") + "\n}" },
+		"splat":      func(n func(string) string) string { return "locals {\n a = b" + n(".*") + "\n}" },
+		"templates":  func(n func(string) string) string { return "locals {\n a = " + n(`"${`) + "\n}" },
+		"directives": func(n func(string) string) string { return "locals {\n a = \"" + n(`%{if true}`) + "\"\n}" },
+		"blocks":     func(n func(string) string) string { return n("a {\n") },
+		"calls":      func(n func(string) string) string { return "locals {\n a = " + n("lower(") + "\n}" },
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, diags := hcl.LoadFiles(filesOf("a.hcl", src), hcl.Options{})
-			if len(diags) != 1 || diags[0].Summary != "nested too deep" {
-				t.Error(text(t, diags[:min(3, len(diags))]))
-			}
-			if _, diags := format.Source("a.hcl", []byte(src)); !diags.HasErrors() {
-				t.Error("formatted")
-			}
-			set := hcl.Options{Vars: []string{"v=" + strings.TrimSuffix(strings.TrimPrefix(src, "locals {\n a = "), "\n}")}}
-			if _, diags := hcl.LoadFiles(filesOf("a.hcl", `variable "v" { type = list(any) }`), set); !diags.HasErrors() {
-				t.Error("taken as a value")
-			}
-		})
+		for length, size := range map[string]int{"short": 16 << 10, "long": 200_000} {
+			t.Run(name+"/"+length, func(t *testing.T) {
+				none, once := src(func(string) string { return "" }), src(func(s string) string { return s })
+				n := (size - len(none)) / (len(once) - len(none))
+				nested(t, src(func(s string) string { return strings.Repeat(s, n) }))
+			})
+		}
 	}
 	var chain strings.Builder
 	chain.WriteString("sandbox \"s\" {}\nlocals {\n")
@@ -452,6 +446,22 @@ func TestNesting(t *testing.T) {
 	chain.WriteString("l8000 = 1\n}\n")
 	if _, diags := hcl.LoadFiles(filesOf("a.hcl", chain.String()), hcl.Options{}); len(diags) != 1 || diags[0].Summary != "too long a chain of locals" {
 		t.Error(text(t, diags[:min(3, len(diags))]))
+	}
+}
+
+// nested fails the test unless it is refused everywhere that src is nested too deep.
+func nested(t *testing.T, src string) {
+	t.Helper()
+	_, diags := hcl.LoadFiles(filesOf("a.hcl", src), hcl.Options{})
+	if len(diags) != 1 || diags[0].Summary != "nested too deep" {
+		t.Error(text(t, diags[:min(3, len(diags))]))
+	}
+	if _, diags := format.Source("a.hcl", []byte(src)); !diags.HasErrors() {
+		t.Error("formatted")
+	}
+	set := hcl.Options{Vars: []string{"v=" + strings.TrimSuffix(strings.TrimPrefix(src, "locals {\n a = "), "\n}")}}
+	if _, diags := hcl.LoadFiles(filesOf("a.hcl", `variable "v" { type = list(any) }`), set); !diags.HasErrors() {
+		t.Error("taken as a value")
 	}
 }
 

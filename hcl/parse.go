@@ -13,6 +13,11 @@ import (
 // process.
 const maxNesting = 250
 
+// sideBySide is how long a file may be, in bytes, that is parsed while it is
+// looked at for what is nested too deep: in one this short nothing is so deep that
+// the parser's stack, of at most a gigabyte, overflows.
+const sideBySide = 16 << 10
+
 // block is a block at the top of a file.
 type block struct {
 	syntax *hclsyntax.Block
@@ -90,12 +95,27 @@ func parseBytes(s *source, r *reporter) (*hclsyntax.Body, hclsyntax.Tokens) {
 	}
 	reportInvisible(s, r)
 	start := hcllib.Pos{Line: 1, Column: 1}
-	tokens, _ := hclsyntax.LexConfig(s.bytes, s.name, start)
-	if at := tooDeep(tokens); at != nil {
-		r.error(at.Range, "nested too deep", fmt.Sprintf("Blocks, brackets and operators may be nested %d deep.", maxNesting))
+	var tokens hclsyntax.Tokens
+	var deep *hclsyntax.Token
+	look := func() {
+		tokens, _ = hclsyntax.LexConfig(s.bytes, s.name, start)
+		deep = tooDeep(tokens)
+	}
+	var file *hcllib.File
+	var diags hcllib.Diagnostics
+	parse := func() { file, diags = hclsyntax.ParseConfig(s.bytes, s.name, start) }
+	if len(s.bytes) <= sideBySide {
+		var both sync.WaitGroup
+		both.Go(look)
+		parse()
+		both.Wait()
+	} else if look(); deep == nil {
+		parse()
+	}
+	if deep != nil {
+		r.error(deep.Range, "nested too deep", fmt.Sprintf("Blocks, brackets and operators may be nested %d deep.", maxNesting))
 		return nil, tokens
 	}
-	file, diags := hclsyntax.ParseConfig(s.bytes, s.name, start)
 	r.library(diags)
 	if diags.HasErrors() {
 		return nil, tokens

@@ -41,7 +41,7 @@ func (a *App) attended(ctx context.Context) error {
 		return err
 	}
 	hurry()
-	r := a.runner(job.Set)
+	r := a.runner(job.Set, a.Cgroups())
 	r.Stdin, r.Stdout, r.Stderr = client.Files[0], client.Files[1], client.Files[2]
 	r.Environ, r.Caller, r.Messages, r.Admit = client.Environ, client, client, client.Admit
 	r.Reload, r.Operator = a.askSet, job.Operator

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/broker"
+	"github.com/aicodesit/cordon/enforcers/cgroup"
 	"github.com/aicodesit/cordon/enforcers/session"
 	"github.com/aicodesit/cordon/hcl"
 	"github.com/aicodesit/cordon/reconciler"
@@ -114,11 +115,13 @@ func (a *App) start(ctx context.Context, q session.Request) (code int, err error
 
 func (a *App) startHere(ctx context.Context, q session.Request) (code int, err error) {
 	hurry()
+	groups := a.Cgroups()
+	go groups.Look() // while the files are read
 	set, asked, err := a.enforced(ctx)
 	if err != nil {
 		return session.Failed, err
 	}
-	r := a.runner(set)
+	r := a.runner(set, groups)
 	if asked {
 		r.Reload = a.askSet
 	}
@@ -130,8 +133,7 @@ func (a *App) startHere(ctx context.Context, q session.Request) (code int, err e
 	return r.Run(context.WithoutCancel(ctx), q)
 }
 
-func (a *App) runner(set specs.Set) *session.Runner {
-	groups := a.Cgroups()
+func (a *App) runner(set specs.Set, groups *cgroup.Enforcer) *session.Runner {
 	h := &reconciler.Reconciler{Log: a.Log(), Enforcers: a.Kernel(set, groups)}
 	return &session.Runner{
 		Set: set, Reconciler: h, RunDir: a.Rundir(), Groups: groups, Log: h.Log,
