@@ -15,6 +15,15 @@ import (
 )
 
 func TestCloneFetchPush(t *testing.T) {
+	for hash, digits := range map[string]int{"sha1": 40, "sha256": 64} {
+		t.Run(hash, func(t *testing.T) {
+			t.Setenv("GIT_DEFAULT_HASH", hash)
+			cloneFetchPush(t, digits)
+		})
+	}
+}
+
+func cloneFetchPush(t *testing.T, digits int) {
 	r := newRig(t)
 	dir := r.clone()
 	if got := r.git(dir, "remote", "get-url", "--no-push", "origin"); !strings.HasPrefix(got, r.down.URL) {
@@ -24,6 +33,9 @@ func TestCloneFetchPush(t *testing.T) {
 		t.Errorf("in the configuration there is %s", got)
 	}
 	head := r.commit(dir, "b.txt", "b")
+	if len(head) != digits {
+		t.Fatalf("a commit is called %s", head)
+	}
 	out := r.git(dir, "push", "origin", "HEAD:refs/heads/agent/one", "HEAD:refs/heads/wip")
 	if r.at("refs/heads/agent/one") != head || r.at("refs/heads/wip") != head {
 		t.Errorf("not pushed: %s", out)

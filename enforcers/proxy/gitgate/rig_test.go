@@ -2,6 +2,7 @@ package gitgate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -148,6 +149,7 @@ func (r *rig) try(dir string, args ...string) (string, error) {
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C",
+		"GIT_DEFAULT_HASH=" + cmp.Or(os.Getenv("GIT_DEFAULT_HASH"), "sha1"),
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
 	}
 	if r.down != nil {
