@@ -58,8 +58,12 @@ func checkSettings(v *viper.Viper, cmd *cobra.Command) error {
 	var errs []error
 	told := map[string]bool{}
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
-		name, _, _ := strings.Cut(key, ".")
-		if v.InConfig(name) && !slices.Contains(names, name) && !told[name] {
+		name := key
+		if top, _, _ := strings.Cut(key, "."); v.InConfig(top) {
+			name = top // of a map
+		}
+		stands := v.InConfig(name) || cmd.Flags().Lookup(name) == nil // with no value, it may be
+		if stands && !slices.Contains(names, name) && !told[name] {
 			told[name] = true
 			errs = append(errs, specs.Unknown(fmt.Sprintf("settings: %s: there is no setting %q", cli.File(v), name), name, names))
 		}
@@ -78,10 +82,44 @@ func checkSettings(v *viper.Viper, cmd *cobra.Command) error {
 			if _, err = strconv.ParseBool(s); err != nil {
 				err = fmt.Errorf("settings: %s: %q is neither true nor false", f.Name, s)
 			}
+		case "string":
+			err = isText(f.Name, v.Get(f.Name))
+		default:
+			err = areTexts(f.Name, v.Get(f.Name))
 		}
 		errs = append(errs, err)
 	})
 	return errors.Join(errs...)
+}
+
+// isText returns an error for what a file's format takes for something else: a
+// list is no text, and the number 1.10 not the one that was written.
+func isText(name string, value any) error {
+	switch value.(type) {
+	case string:
+		return nil
+	case []any, map[string]any:
+		return fmt.Errorf("settings: %s: there is one value, and neither a list nor a map", name)
+	}
+	return fmt.Errorf("settings: %s: %v is no text: write it in quotation marks", name, value)
+}
+
+// areTexts is isText of each in a list.
+func areTexts(name string, value any) error {
+	switch list := value.(type) {
+	case map[string]any:
+		return fmt.Errorf("settings: %s: these are texts, and no map", name)
+	case []any:
+		for _, e := range list {
+			if err := isText(name, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []string:
+		return nil
+	}
+	return isText(name, value)
 }
 
 // settingNames are the flags that can be set elsewhere: those of all commands
