@@ -60,9 +60,13 @@ func (a *app) askState(ctx context.Context) (loop.State, error) {
 func (a *app) request(ctx context.Context, kind string, body, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	err := broker.Call(ctx, a.Rundir().Socket(), kind, body, result)
-	if errors.As(err, new(*broker.NoDaemonError)) {
+	socket := a.Rundir().Socket()
+	err := broker.Call(ctx, socket, kind, body, result)
+	switch {
+	case errors.As(err, new(*broker.NoDaemonError)):
 		return fmt.Errorf("%w: cordon daemon starts one, cordon plan looks at the host without", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the daemon does not answer (socket %s): %w", socket, err)
 	}
 	return err
 }

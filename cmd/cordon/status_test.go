@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aicodesit/cordon/cmd/cordon/internal/cli"
 	"github.com/aicodesit/cordon/reconciler"
 	"github.com/aicodesit/cordon/reconciler/loop"
 )
@@ -106,5 +109,21 @@ Running    0 sessions; 0 warm slots
 		if plain, coloured := statusText(c.state, reconciler.Style{}), statusText(c.state, reconciler.Style{Color: true}); !strings.Contains(coloured, "\x1b[3") || strings.Contains(plain, "\x1b") {
 			t.Errorf("%s: colours", c.name)
 		}
+	}
+}
+
+// Who asks a daemon that hangs is told so, and of no daemon that is away.
+func TestHangingDaemon(t *testing.T) {
+	a := &app{App: cli.New("")}
+	a.RunDir = t.TempDir()
+	l, err := net.Listen("unix", a.Rundir().Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := a.unattended(ctx); err == nil || !strings.HasPrefix(err.Error(), "the daemon does not answer (socket "+a.RunDir) {
+		t.Error(err)
 	}
 }
