@@ -70,8 +70,12 @@ func (f *Follower) Again() {
 	f.Source.Ring()
 }
 
+// resumeTimeout is how long parts that hang may keep all else from being enforced
+// when a daemon begins.
+const resumeTimeout = time.Second
+
 // resume enforces what was kept. Who kept it may have been killed before all was
-// reached: then it may still remove what it might have.
+// reached: then it may still remove what it might have, where that can be read.
 func (f *Follower) resume(ctx context.Context) {
 	r, err := f.Source.Last()
 	switch {
@@ -91,7 +95,9 @@ func (f *Follower) resume(ctx context.Context) {
 	}
 	target := f.Target(set)
 	if !f.Loop.Reached(set.Digest()) {
-		if err := f.Loop.Weigh(ctx, &target); err != nil {
+		soon, cancel := context.WithTimeout(ctx, resumeTimeout)
+		defer cancel()
+		if err := f.Loop.Weigh(soon, &target); err != nil {
 			f.Log.Warn("what was enforced before is enforced, without what exceeds the budget", "revision", r.ID, "error", err)
 		}
 	}

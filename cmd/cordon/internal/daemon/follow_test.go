@@ -325,3 +325,37 @@ func TestKeptGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// hanging answers nobody.
+type hanging struct{ many }
+
+func (hanging) Read(ctx context.Context) ([]reconciler.Resource, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// What a database that hangs kept from being reached is enforced all the same,
+// everywhere else.
+func TestKeptBesideHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := specs.Set{Networks: []specs.Network{{Name: "old"}}}
+		l := loop.New(loop.Options{Log: slog.New(slog.DiscardHandler), Emit: func(loop.Event) {}})
+		f := &Follower{
+			Source: &shelf{kept: revision("old"), err: errors.New("away"), bell: source.NewBell()},
+			Loop:   l, Log: slog.New(slog.DiscardHandler),
+			Load: func([]source.File) (specs.Set, []string) { return set, nil },
+			Target: func(specs.Set) loop.Target {
+				h := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: "x", Enforcer: hanging{}}}}
+				return loop.Target{Groups: []loop.Group{{Name: "database", Reconciler: h}}}
+			},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		begun := time.Now()
+		all.Go(func() { _ = f.Run(ctx, cancel) })
+		all.Wait()
+		if took := time.Since(begun); took > time.Second || l.State().Revision == nil {
+			t.Errorf("ready after %s, with %v", took, l.State().Revision)
+		}
+	})
+}
