@@ -13,10 +13,19 @@ import (
 // process.
 const maxNesting = 250
 
-// sideBySide is how long a file may be, in bytes, that is parsed while it is
-// looked at for what is nested too deep: in one this short nothing is so deep that
-// the parser's stack, of at most a gigabyte, overflows.
-const sideBySide = 16 << 10
+// shallow tells that nothing in a file can make the parser descend deeper than
+// maxNesting: such a one is parsed while it is looked at. The parser takes 10 KB
+// of stack for each level, and all files are parsed at once.
+func shallow(text []byte) bool {
+	opens := 0
+	for _, b := range text {
+		switch b {
+		case '(', '[', '{', '!', '-', '?':
+			opens++
+		}
+	}
+	return opens <= maxNesting
+}
 
 // block is a block at the top of a file.
 type block struct {
@@ -104,7 +113,7 @@ func parseBytes(s *source, r *reporter) (*hclsyntax.Body, hclsyntax.Tokens) {
 	var file *hcllib.File
 	var diags hcllib.Diagnostics
 	parse := func() { file, diags = hclsyntax.ParseConfig(s.bytes, s.name, start) }
-	if len(s.bytes) <= sideBySide {
+	if shallow(s.bytes) {
 		var both sync.WaitGroup
 		both.Go(look)
 		parse()
