@@ -13,10 +13,17 @@ import (
 // process.
 const maxNesting = 250
 
-// shallow tells that nothing in a file can make the parser descend deeper than
-// maxNesting: such a one is parsed while it is looked at. The parser takes 10 KB
-// of stack for each level, and all files are parsed at once.
+// maxShort is how long a file may be, in bytes, that is parsed while it is looked
+// at: to parse a long chain of operators or splats for nothing takes seconds.
+const maxShort = 16 << 10
+
+// shallow tells that a file is short, and that nothing in it can make the parser
+// descend deeper than maxNesting: such a one is parsed while it is looked at. The
+// parser takes 10 KB of stack for each level, and all files are parsed at once.
 func shallow(text []byte) bool {
+	if len(text) > maxShort {
+		return false
+	}
 	opens := 0
 	for _, b := range text {
 		switch b {

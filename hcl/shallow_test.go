@@ -12,4 +12,7 @@ func TestShallow(t *testing.T) {
 			t.Errorf("%q", level)
 		}
 	}
+	if !shallow(make([]byte, maxShort)) || shallow(make([]byte, maxShort+1)) {
+		t.Error("a long file is one too, or the longest short one is none")
+	}
 }
