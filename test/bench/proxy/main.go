@@ -9,8 +9,8 @@
 //
 //	added latency   p50 over the upstream alone, small requests one by one: at most 2× nginx's and under 0.5 ms
 //	throughput      small requests, 32 at a time: at least 0.6× nginx's
-//	first event     p50 of a stream's first event, of an upstream that thinks before
-//	                it speaks as models do, if for a shorter time: within noise of nginx's
+//	first event     p50 of a stream's first event: not to be told from what a second nginx differs by from the first
+//	after a thought the same of an upstream that thinks before it speaks, as models do, if for a shorter time
 //	idle streams    resident memory that 1,000 of them take: under 100 MB
 package main
 
@@ -18,6 +18,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -86,7 +87,7 @@ func say(ok bool, name, format string, args ...any) bool {
 	if !ok {
 		verdict = "LESS"
 	}
-	fmt.Printf("%s %-14s %s\n", verdict, name, fmt.Sprintf(format, args...))
+	fmt.Printf("%s %-15s %s\n", verdict, name, fmt.Sprintf(format, args...))
 	return ok
 }
 
@@ -175,31 +176,35 @@ func latency(s *stage, rounds int) (bool, error) {
 
 func us(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
 
-// noise are the ratios between which nine of ten rounds of a peer are, that does
-// the same as nginx.
-func (s series) noise(name string) (least, most float64) {
+// interval is where the median of the rounds' ratios to nginx's lies, with a
+// confidence of 95 %: the ratios of the ranks n/2 ± √n (the binomial
+// distribution's two standard deviations).
+func (s series) interval(name string) (least, most float64) {
 	all := s.ratios(name, whole)
-	return all[len(all)/20], all[len(all)-1-len(all)/20]
+	off := int(math.Ceil(math.Sqrt(float64(len(all)))))
+	return all[max(len(all)/2-off, 0)], all[min(len(all)/2+off, len(all)-1)]
 }
 
 func firstEvent(s *stage, rounds int) (bool, error) {
-	peers := append(slices.Clone(s.peers), s.second)
-	first, err := latencies(peers, rounds, 8, thinking, (*client).first)
+	at, err := s.first("first event", 4*rounds, 30, streaming)
 	if err != nil {
 		return false, err
 	}
-	ratio := first.ratio("cordon", whole)
-	least, most := first.noise(s.second.name)
-	ok := least <= ratio && ratio <= most
-	say(ok, "first event", "%.4f× nginx's, a second nginx %.4f to %.4f× (p50: upstream, which thinks %v, %v, nginx %v and %v, cordon %v)",
-		ratio, least, most, thought, us(first.p50("direct")), us(first.p50("nginx")), us(first.p50(s.second.name)), us(first.p50("cordon")))
-	// What it adds by itself shows where nobody thinks: it is what is added to any request.
-	first, err = latencies(peers, 4*rounds, 30, streaming, (*client).first)
+	later, err := s.first("after a thought", rounds, 8, thinking)
+	return at && later, err
+}
+
+// first measures the first events of n streams a round.
+func (s *stage) first(name string, rounds, n int, body string) (bool, error) {
+	all, err := latencies(append(slices.Clone(s.peers), s.second), rounds, n, body, (*client).first)
 	if err != nil {
 		return false, err
 	}
-	say(true, "of no thought", "%.2f× nginx's, a second nginx %.2f× (p50: upstream %v, nginx %v and %v, cordon %v)", first.ratio("cordon", whole), first.ratio(s.second.name, whole), us(first.p50("direct")), us(first.p50("nginx")), us(first.p50(s.second.name)), us(first.p50("cordon")))
-	return ok, nil
+	least, most := all.interval("cordon")
+	noiseLeast, noiseMost := all.interval(s.second.name)
+	ok := least <= noiseMost && noiseLeast <= most // or the two could be told apart
+	return say(ok, name, "%.3f× nginx's (%.3f to %.3f), a second nginx %.3f to %.3f× (p50: upstream %v, nginx %v and %v, cordon %v)",
+		all.ratio("cordon", whole), least, most, noiseLeast, noiseMost, us(all.p50("direct")), us(all.p50("nginx")), us(all.p50(s.second.name)), us(all.p50("cordon"))), nil
 }
 
 func throughput(s *stage, rounds int) (bool, error) {
