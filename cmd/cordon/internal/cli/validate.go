@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aicodesit/cordon/cmd/cordon/internal/pair"
+	"github.com/aicodesit/cordon/cmd/cordon/internal/view"
 	"github.com/aicodesit/cordon/reconciler"
 )
 
@@ -42,17 +43,10 @@ func (a *App) showDiagnostics(s Side, format reconciler.Format) error {
 		return doc.Write(a.Stdout, format, reconciler.Style{})
 	case !doc.Broken():
 		_, err = fmt.Fprintf(a.Stdout, "Valid: %s, %s, %s, %s.\n",
-			count(len(s.Set.Sandboxes), "sandbox", "es"), count(len(s.Set.Networks), "network", "s"),
-			count(len(s.Set.Projects), "project", "s"), count(len(s.Set.Databases), "database", "s"))
+			view.Count(len(s.Set.Sandboxes), "sandbox"), view.Count(len(s.Set.Networks), "network"),
+			view.Count(len(s.Set.Projects), "project"), view.Count(len(s.Set.Databases), "database"))
 	}
 	return err
-}
-
-func count(n int, one, more string) string {
-	if n == 1 {
-		more = ""
-	}
-	return fmt.Sprintf("%d %s%s", n, one, more)
 }
 
 func versionCommand(a *App) *cobra.Command {

@@ -169,10 +169,14 @@ func In(t, now time.Time) string {
 	return "now"
 }
 
-// Count is a number of things: "1 change", "3 changes".
+// Count is a number of things: "1 change", "3 changes", "2 sandboxes".
 func Count(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
+	more := "s"
+	switch {
+	case n == 1:
+		more = ""
+	case strings.HasSuffix(one, "x"):
+		more = "es"
 	}
-	return fmt.Sprintf("%d %ss", n, one)
+	return fmt.Sprintf("%d %s%s", n, one, more)
 }

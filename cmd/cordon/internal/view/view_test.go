@@ -60,6 +60,8 @@ func TestWords(t *testing.T) {
 		{Brief(strings.Repeat("é", 161)), strings.Repeat("é", 160) + "…"},
 		{Count(1, "change"), "1 change"},
 		{Count(0, "change"), "0 changes"},
+		{Count(1, "sandbox"), "1 sandbox"},
+		{Count(2, "sandbox"), "2 sandboxes"},
 		{Revision(strings.Repeat("0a", 20)), "0a0a0a0a0a0a"},
 		{Revision("sha256:" + strings.Repeat("0a", 32)), "sha256:0a0a0a0a0a0a"},
 		{Revision("sha256:1"), "sha256:1"},
