@@ -79,10 +79,11 @@ func watchFile(path string, changed func()) (watch func(context.Context), err er
 }
 
 // again takes over the settings that can be changed while it runs, and returns
-// what they are.
+// what they are. The source is asked whether they can be read or not.
 func (d *daemonProcess) again(ctx context.Context, before *viper.Viper) *viper.Viper {
 	d.reloading()
 	defer d.ready(ctx)
+	defer d.follower.Again()
 	v, err := d.reread()
 	var told *notify.Notifier
 	others := err == nil && differ(before, v, notifySettings()...)
@@ -103,7 +104,6 @@ func (d *daemonProcess) again(ctx context.Context, before *viper.Viper) *viper.V
 		d.notifier.use(told)
 	}
 	d.loop.Configure(loopSettings(v))
-	d.follower.Again()
 	return v
 }
 
