@@ -75,9 +75,7 @@ func checkSettings(v *viper.Viper, cmd *cobra.Command) error {
 		var err error
 		switch s := v.GetString(f.Name); f.Value.Type() {
 		case "duration":
-			if _, err = time.ParseDuration(s); err != nil {
-				err = fmt.Errorf("settings: %s: %q is no duration: say 30s, 10m or the like", f.Name, s)
-			}
+			err = isSpan(f, s)
 		case "bool":
 			if _, err = strconv.ParseBool(s); err != nil {
 				err = fmt.Errorf("settings: %s: %q is neither true nor false", f.Name, s)
@@ -90,6 +88,19 @@ func checkSettings(v *viper.Viper, cmd *cobra.Command) error {
 		errs = append(errs, err)
 	})
 	return errors.Join(errs...)
+}
+
+// isSpan returns an error for what is no duration, and for one that does not last:
+// the default would be taken for it.
+func isSpan(f *pflag.Flag, s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("settings: %s: %q is no duration: say 30s, 10m or the like", f.Name, s)
+	}
+	if usual, _ := time.ParseDuration(f.DefValue); d <= 0 && d != usual {
+		return fmt.Errorf("settings: %s: %s is too short: say 30s, 10m or the like", f.Name, s)
+	}
+	return nil
 }
 
 // isText returns an error for what a file's format takes for something else: a
