@@ -285,14 +285,23 @@ func (s *shrinking) Apply(_ context.Context, c reconciler.Change) error {
 
 // A daemon that was killed while it removed what a revision does without had
 // leave for that: the next one goes on, though it is too much for one part by
-// itself. Where all was reached before, it is drift, and held back.
+// itself. Where all was reached before, it is drift, and held back; so is what is
+// too much for all parts together, which was allowed then and is not any more.
 func TestKeptGoesOn(t *testing.T) {
-	for _, reached := range []bool{false, true} {
+	for _, tt := range []struct {
+		reached bool
+		beside  int // resources that stay
+		want    int // are left of 12, of which one is desired
+	}{
+		{false, 40, 1},
+		{true, 40, 12},
+		{false, 2, 12},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &shelf{kept: revision("old"), err: errors.New("away"), bell: source.NewBell()}
 			set := specs.Set{Networks: []specs.Network{{Name: "old"}}}
 			var memory loop.Memory
-			if reached {
+			if tt.reached {
 				memory.Reached = set.Digest()
 			}
 			small := &shrinking{many{12, 1}, map[reconciler.Addr]bool{}}
@@ -305,7 +314,7 @@ func TestKeptGoesOn(t *testing.T) {
 				Load: func([]source.File) (specs.Set, []string) { return set, nil },
 				Target: func(specs.Set) loop.Target {
 					var out loop.Target
-					for name, e := range map[string]reconciler.Enforcer{"large": many{40, 40}, "small": small} {
+					for name, e := range map[string]reconciler.Enforcer{"beside": many{tt.beside, tt.beside}, "small": small} {
 						h := &reconciler.Reconciler{Enforcers: []reconciler.Named{{Name: "x", Enforcer: e}}}
 						out.Groups = append(out.Groups, loop.Group{Name: name, Reconciler: h})
 					}
@@ -319,8 +328,8 @@ func TestKeptGoesOn(t *testing.T) {
 			time.Sleep(time.Minute)
 			cancel()
 			all.Wait()
-			if want := map[bool]int{false: 1, true: 12}[reached]; len(small.live) != want {
-				t.Errorf("reached before: %v: %d are left, want %d", reached, len(small.live), want)
+			if len(small.live) != tt.want {
+				t.Errorf("%+v: %d are left", tt, len(small.live))
 			}
 		})
 	}
