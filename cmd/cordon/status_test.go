@@ -32,6 +32,9 @@ func TestStatusText(t *testing.T) {
 		},
 		NotEnforced: []string{"gateway.data"},
 	}
+	again := loop.State{Time: now, Source: loop.Source{Origin: "/etc/cordon"}, Revision: &loop.Revision{
+		ID: "sha256:1", Since: ago(2 * time.Minute), Reached: ago(2 * time.Minute), Before: true,
+	}}
 	bad := loop.State{
 		Time: now, Source: loop.Source{Origin: "/etc/cordon", How: "polling every 5s", Note: "no inotify watch is to be had", Error: "no such\nfile", Asked: ago(time.Second)},
 		Revision: &loop.Revision{ID: "sha256:1", Since: ago(48 * time.Hour)},
@@ -95,6 +98,14 @@ postgres.main  failing    2 min            0  never
     connection refused
     12 failures in a row, next try in 32 s
 ` + strings.Repeat("    ~ postgres.role.x\n", 10) + `    and 2 more
+`},
+		{"begun anew", again, `Starting: Nothing was looked at yet.
+
+Revision   sha256:1
+           signature not asked for
+           enforced since 11:58:00 (2 min ago), all had converged before this daemon began
+Source     /etc/cordon, asked never
+Running    0 sessions; 0 warm slots
 `},
 		{"nothing yet", loop.State{Time: now, Source: loop.Source{Origin: "/etc/cordon"}}, `Starting: Nothing is enforced yet.
 

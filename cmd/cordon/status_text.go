@@ -75,7 +75,10 @@ func (t *statusWriter) revision() {
 	}
 	t.field("", "%s", strings.Join(about, ", "))
 	reached := "not all has converged at it yet"
-	if !r.Reached.IsZero() {
+	switch {
+	case r.Before:
+		reached = "all had converged before this daemon began"
+	case !r.Reached.IsZero():
 		reached = "all had converged after " + view.Span(r.Reached.Sub(r.Since))
 	}
 	t.field("", "enforced since %s (%s), %s", t.clock(r.Since), view.Ago(r.Since, t.Time), reached)

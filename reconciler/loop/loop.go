@@ -14,7 +14,7 @@ import (
 
 // Target is what a Loop keeps the host at.
 type Target struct {
-	Revision Revision // without Since and Reached, which the Loop fills in
+	Revision Revision // without Since, Reached and Before, which the Loop fills in
 	Groups   []Group
 }
 
@@ -128,12 +128,12 @@ func (l *Loop) Use(t Target) {
 	r := t.Revision
 	l.Emit(Event{Kind: RevisionTaken, By: by(r), Revision: r.ID, Text: r.Title})
 	l.mu.Lock()
-	r.Since, r.Reached = now, time.Time{}
+	r.Since, r.Reached, r.Before = now, time.Time{}, l.revision == nil && l.memory.Reached != "" && l.memory.Reached == r.Digest
 	same := l.revision != nil && l.revision.Digest == r.Digest
 	if same {
-		r.Reached = l.revision.Reached
+		r.Reached, r.Before = l.revision.Reached, l.revision.Before
 	}
-	reached := same || l.revision == nil && l.memory.Reached != "" && l.memory.Reached == r.Digest
+	reached := same || r.Before
 	l.revision = &r
 	for name, g := range l.groups {
 		if !slices.ContainsFunc(t.Groups, func(n Group) bool { return n.Name == name }) {

@@ -91,6 +91,9 @@ func TestArrived(t *testing.T) {
 			if arrived != 1 || l.State().Revision.Reached.IsZero() {
 				t.Errorf("reached %q: arrived %d times", reached, arrived)
 			}
+			if before := l.State().Revision.Before; before != (reached != "") {
+				t.Errorf("reached %q: before this daemon: %v", reached, before)
+			}
 			cancel()
 			<-done
 		})

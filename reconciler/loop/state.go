@@ -61,6 +61,10 @@ type Revision struct {
 	Since   time.Time `json:"since"`            // when it began to be enforced
 	Digest  string    `json:"digest"`           // of the specs
 	Reached time.Time `json:"reached,omitzero"` // when everything had converged at it for the first time
+
+	// Before is that it had before this daemon began; Reached is then when this
+	// one had looked at all of it, whatever has drifted since.
+	Before bool `json:"reached_before,omitempty"`
 }
 
 // Refusal is a revision that is not enforced, and why. The one before stays.

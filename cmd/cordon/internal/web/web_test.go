@@ -97,6 +97,11 @@ func TestPage(t *testing.T) {
 		}
 		return s, nil
 	}
+	again := func() (loop.State, []loop.Event) {
+		s, events := calm()
+		s.Revision.Before = true
+		return s, events
+	}
 	nothing := func() (loop.State, []loop.Event) { return loop.State{Time: time.Now()}, nil }
 	for _, c := range []struct {
 		name        string
@@ -116,6 +121,7 @@ func TestPage(t *testing.T) {
 			},
 			nil,
 		},
+		{"begun anew", again, []string{"all had converged before this daemon began"}, []string{"converged after"}},
 		{"long", long, []string{"and 404 more", "and 400 more"}, nil},
 		{"nothing", nothing, []string{"<h1>Starting</h1>", "No revision is enforced", "No session runs", "Nothing has happened yet"}, nil},
 		{"hostile", hostile, []string{"&lt;script&gt;", "\ufffd"}, []string{"<script", "<img", "<svg", "<iframe", "<style", "<form", "<base", "\u202e", "\x00"}},
