@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os/user"
 	"strconv"
 
@@ -103,13 +104,23 @@ func notThere(p *specs.Project, path string, err error) error {
 }
 
 func fromUser(u *user.User) (account, error) {
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	uid, err := parseID(u.Uid)
 	if err != nil {
 		return account{}, fmt.Errorf("user %s: %w", u.Username, err)
 	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	gid, err := parseID(u.Gid)
 	if err != nil {
 		return account{}, fmt.Errorf("user %s: %w", u.Username, err)
 	}
-	return account{name: u.Username, uid: uint32(uid), gid: uint32(gid)}, nil
+	return account{name: u.Username, uid: uid, gid: gid}, nil
+}
+
+// parseID refuses the highest number too: it is -1, by which system calls mean
+// that an id is to stay what it is, here root's.
+func parseID(s string) (uint32, error) {
+	id, err := strconv.ParseUint(s, 10, 32)
+	if err == nil && id == math.MaxUint32 {
+		err = fmt.Errorf("%s is nobody's id", s)
+	}
+	return uint32(id), err
 }
