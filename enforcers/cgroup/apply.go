@@ -12,7 +12,7 @@ import (
 	"github.com/aicodesit/cordon/reconciler"
 )
 
-// Apply makes, changes or ends a session's group.
+// Apply makes, changes or ends a session's group, or removes the empty parent.
 func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -20,6 +20,9 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	hs, err := e.kernel.hierarchies()
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Addr(), err)
+	}
+	if c.Addr() == parentAddr && c.After == nil {
+		return e.discard(hs)
 	}
 	id, ok := idOf(c.Addr())
 	if !ok {
@@ -37,6 +40,16 @@ func (e *Enforcer) Apply(ctx context.Context, c reconciler.Change) error {
 	}
 	if err := e.ensure(hs, g); err != nil {
 		return fmt.Errorf("%s: %w", c.Addr(), err)
+	}
+	return nil
+}
+
+// discard removes the parent in each hierarchy where it is empty.
+func (e *Enforcer) discard(hs []hierarchy) error {
+	for _, h := range hs {
+		if err := e.kernel.discard(h, e.parent); err != nil {
+			return fmt.Errorf("%s: %s: %w", parentAddr, h, err)
+		}
 	}
 	return nil
 }

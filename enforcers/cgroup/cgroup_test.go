@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -281,6 +283,62 @@ func TestSuiteOnKernel(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(h.path, e.parent)); err == nil {
 			t.Errorf("%s: the empty parent was left behind", h)
 		}
+	}
+}
+
+// Who is killed before it has made a session's group leaves the parent, which is
+// in the plan and goes, unless there is something in it.
+func TestEmptyParent(t *testing.T) {
+	e, hs := host(t)
+	first := filepath.Join(hs[0].path, e.parent)
+	other := filepath.Join(first, "mine")
+	for _, dir := range []string{first, other} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Remove(dir) })
+	}
+	read := func() []reconciler.Resource {
+		t.Helper()
+		live, err := e.Read(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return live
+	}
+	if live := read(); len(live) > 0 {
+		t.Errorf("with another's group in it: %v", live)
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command("sleep", "1000")
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(filepath.Join(first, "cgroup.procs"), []byte(strconv.Itoa(process.Process.Pid)), 0)
+	busy := read()
+	_ = process.Process.Kill()
+	_ = process.Wait()
+	if err != nil || len(busy) > 0 {
+		t.Errorf("with a process in it: %v, %v", busy, err)
+	}
+	left := Parent{Hierarchies: []string{hs[0].String()}}
+	if diff := cmp.Diff([]reconciler.Resource{left}, read()); diff != "" {
+		t.Fatal(diff)
+	}
+	if err := e.kernel.create(hs[0], e.path("00000001")); err != nil { // by a session that has come since
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		err := e.Apply(context.Background(), reconciler.Change{Before: left})
+		if _, missing := os.Stat(first); err != nil || want != (missing == nil) {
+			t.Errorf("the parent stands: %v, want %v: %v", !want, want, err)
+		}
+		_ = os.Remove(filepath.Join(hs[0].path, e.path("00000001")))
+	}
+	if live := read(); len(live) > 0 {
+		t.Errorf("when it is gone: %v", live)
 	}
 }
 

@@ -55,6 +55,25 @@ func (g Group) Needs() []reconciler.Addr { return nil }
 // Ephemeral implements reconciler.Ephemeral.
 func (g Group) Ephemeral() bool { return true }
 
+// Parent is the group that sessions' groups are in, where it is empty: who was
+// killed before a session's group was made in it, or after that was removed, has
+// left it. It is never desired.
+type Parent struct {
+	Hierarchies []string `json:"hierarchies"`
+}
+
+// parentAddr can't be a session's: those are hexadecimal digits.
+var parentAddr = reconciler.NewAddr(Name, "parent")
+
+// Addr implements reconciler.Resource.
+func (Parent) Addr() reconciler.Addr { return parentAddr }
+
+// Needs implements reconciler.Resource.
+func (Parent) Needs() []reconciler.Addr { return nil }
+
+// Ephemeral implements reconciler.Ephemeral.
+func (Parent) Ephemeral() bool { return true }
+
 // Addr is the address of a session's group.
 func Addr(id string) reconciler.Addr { return reconciler.NewAddr(Name, id) }
 

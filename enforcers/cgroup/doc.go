@@ -9,7 +9,8 @@
 // after.
 //
 // Mark: the parent group is cordon's own; in it, names of eight lower-case
-// hexadecimal digits. Other groups there are not seen.
+// hexadecimal digits. Other groups there are not seen. The parent goes with the
+// last group in it.
 //
 // Privilege: root, or a parent that was delegated with its controllers.
 //

@@ -38,6 +38,10 @@ func (f *fake) groups(h hierarchy, parent string) ([]string, error) {
 	return out, nil
 }
 
+func (f *fake) empty(hierarchy, string) (bool, error) { return false, nil }
+
+func (f *fake) discard(hierarchy, string) error { return nil }
+
 func (f *fake) limits(h hierarchy, parent string, ids []string) (map[string]limits, error) {
 	out := map[string]limits{}
 	for _, id := range ids {

@@ -61,6 +61,10 @@ type kernel interface {
 	hierarchies() ([]hierarchy, error)
 	// groups are the names below parent; none when there is no parent.
 	groups(h hierarchy, parent string) ([]string, error)
+	// empty tells whether parent is there and has neither groups nor processes;
+	// discard removes it then, and does nothing else.
+	empty(h hierarchy, parent string) (bool, error)
+	discard(h hierarchy, parent string) error
 	// limits are the bounds of those groups below parent that exist.
 	limits(h hierarchy, parent string, ids []string) (map[string]limits, error)
 	// create makes the group and its parents and gives them h's controllers.
@@ -177,6 +181,28 @@ func (*linux) groups(h hierarchy, parent string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+func (l *linux) empty(h hierarchy, parent string) (bool, error) {
+	procs, err := os.ReadFile(filepath.Join(h.path, parent, "cgroup.procs"))
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil || len(procs) > 0 {
+		return false, err
+	}
+	below, err := l.groups(h, parent)
+	return len(below) == 0, err
+}
+
+// discard leaves a group that a session has come to meanwhile: the kernel removes
+// empty ones only.
+func (*linux) discard(h hierarchy, parent string) error {
+	err := os.Remove(filepath.Join(h.path, parent))
+	if gone(err) || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
+		return nil
+	}
+	return err
 }
 
 // createTries bounds how often another process may remove the empty parent

@@ -11,14 +11,23 @@ import (
 )
 
 // Read lists the parent group once in each hierarchy, then reads the few
-// files of each group.
+// files of each group. Where the parent is empty, that is a [Parent].
 func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 	hs, err := e.kernel.hierarchies()
 	if err != nil {
 		return nil, fmt.Errorf("cgroup: %w", err)
 	}
 	found := map[string]bool{}
+	var left Parent
 	for _, h := range hs {
+		empty, err := e.kernel.empty(h, e.parent)
+		if err != nil {
+			return nil, fmt.Errorf("cgroup: %w", err)
+		}
+		if empty {
+			left.Hierarchies = append(left.Hierarchies, h.String())
+			continue
+		}
 		names, err := e.kernel.groups(h, e.parent)
 		if err != nil {
 			return nil, fmt.Errorf("cgroup: %w", err)
@@ -29,7 +38,11 @@ func (e *Enforcer) Read(ctx context.Context) ([]reconciler.Resource, error) {
 			}
 		}
 	}
-	return e.read(ctx, hs, slices.Sorted(maps.Keys(found)))
+	out, err := e.read(ctx, hs, slices.Sorted(maps.Keys(found)))
+	if err == nil && len(left.Hierarchies) > 0 {
+		out = append(out, left)
+	}
+	return out, err
 }
 
 // ReadPart implements reconciler.PartReader.
