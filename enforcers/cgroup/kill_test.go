@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -282,6 +283,10 @@ func TestKillNested(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(hs[0].path, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// Where the kernel has cgroup.kill it finds what is below by itself.
+	if list, err := e.Procs(id); err != nil || !slices.Contains(list, cmd.Process.Pid) {
+		t.Errorf("found %v and not %d: %v", list, cmd.Process.Pid, err)
 	}
 	if err := e.Apply(context.Background(), reconciler.Change{Before: Group{ID: id}}); err != nil {
 		t.Fatal(err)

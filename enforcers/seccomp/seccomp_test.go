@@ -228,6 +228,25 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// The record of an older build vouches for no filter, and is told apart from one
+// that is of another.
+func TestOlderRecord(t *testing.T) {
+	run := rundir.Dir(filepath.Join(t.TempDir(), "cordon"))
+	e := seccomp.New(seccomp.Options{Dir: run, Compiler: libseccomp.Compiler{}, Recorded: true})
+	out, err := e.Desired(specs.Set{Seccomps: []specs.Seccomp{{Name: "x", Base: seccomp.Base}}})
+	must(t, err)
+	must(t, e.Apply(context.Background(), reconciler.Change{After: out[0]}))
+	policy, err := json.Marshal(map[string]any{"policy": out[0]})
+	must(t, err)
+	must(t, os.WriteFile(strings.TrimSuffix(run.Seccomp("x"), ".bpf")+".json", policy, 0o644))
+	live, err := e.Read(context.Background())
+	must(t, err)
+	want := []string{"the record is of no filter"}
+	if len(live) != 1 || !reflect.DeepEqual(live[0].(seccomp.Resource).Drift, want) {
+		t.Errorf("%v, want drift %q", live, want)
+	}
+}
+
 // fixed says the same to all.
 type fixed []byte
 

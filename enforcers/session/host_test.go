@@ -105,7 +105,7 @@ const (
 
 var users = sync.OnceValue(func() error {
 	for file, line := range map[string]string{
-		"/etc/passwd": fmt.Sprintf("%s:x:%d:%d::/nonexistent:/bin/sh\nrootgroup:x:54323:0::/:/bin/sh\nsame:x:4294967295:54324::/:/bin/sh\nsamegroup:x:54324:4294967295::/:/bin/sh\n", testUser, testUID, testGID),
+		"/etc/passwd": fmt.Sprintf("%s:x:%d:%d::/nonexistent:/bin/sh\nrootgroup:x:54323:0::/:/bin/sh\nrootid:x:0:54325::/:/bin/sh\nsame:x:4294967295:54324::/:/bin/sh\nsamegroup:x:54324:4294967295::/:/bin/sh\n", testUser, testUID, testGID),
 		"/etc/group":  fmt.Sprintf("%s:x:%d:\n", testUser, testGID),
 	} {
 		b, err := os.ReadFile(file)

@@ -229,6 +229,8 @@ func TestRefused(t *testing.T) {
 		owner.Name, owner.User, owner.Directory = "rooty", "", "/run"
 		rootGroup := p
 		rootGroup.Name, rootGroup.User = "rootgroup", "rootgroup"
+		rootID := p
+		rootID.Name, rootID.User = "rootid", "rootid"
 		same, sameGroup := p, p // as root's, to setresuid(2) and setresgid(2)
 		same.Name, same.User = "same", "same"
 		sameGroup.Name, sameGroup.User = "samegroup", "samegroup"
@@ -237,7 +239,7 @@ func TestRefused(t *testing.T) {
 		away, moved := owner, p // of whom nobody can tell, and whose user is declared
 		away.Name, away.Directory = "away", "/srv/no/such"
 		moved.Name, moved.Directory = "moved", "/srv/no/such"
-		set.Projects = []specs.Project{away, gone, moved, rootGroup, owner, same, sameGroup, p}
+		set.Projects = []specs.Project{away, gone, moved, rootGroup, rootID, owner, same, sameGroup, p}
 	})
 	for _, c := range []struct {
 		project, sandbox string
@@ -245,12 +247,13 @@ func TestRefused(t *testing.T) {
 	}{
 		{"rooty", "box", "the owner of /run (uid 0, gid 0) is root or in its group: declare another user, or user = \"root\" if that is meant; or give the directory to a user: chown -R USER: /run"},
 		{"rootgroup", "box", "is root or in its group"},
+		{"rootid", "box", "user rootid (uid 0, gid 54325) is root or in its group"},
 		{"same", "box", "user same: 4294967295 is nobody's id"},
 		{"samegroup", "box", "user samegroup: 4294967295 is nobody's id"},
 		{"gone", "box", "unknown user"},
 		{"away", "box", `project "away": its directory /srv/no/such is not there`},
 		{"moved", "box", `project "moved": its directory /srv/no/such is not there`},
-		{"", "box", "say which with --project: away, gone, moved, rootgroup, rooty, same, samegroup, shop"},
+		{"", "box", "say which with --project: away, gone, moved, rootgroup, rootid, rooty, same, samegroup, shop"},
 		{"none", "box", `project "none" is not declared; did you mean "gone"?`},
 		{"shop", "lone", `project "shop" has no sandbox "lone"; there is `},
 		{"shop", "nothing", `sandbox "nothing" is not declared; there is `},

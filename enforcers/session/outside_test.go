@@ -446,6 +446,12 @@ func TestRepairsBeforeStart(t *testing.T) {
 	if bytes.Equal(before, after) {
 		t.Error("the session ran under another's filter")
 	}
+	half := filepath.Join(filepath.Dir(s.Dir.Session("x")), ".new-1") // of who was killed while it began
+	must(t, os.Mkdir(half, 0o700))
+	expect(t, s.run(in("box", "true")), 0)
+	if _, err := os.Stat(half); err == nil {
+		t.Errorf("%s was left", half)
+	}
 	begun := time.Now()
 	must(t, syscall.Unmount(s.Dir.Root("box"), syscall.MNT_DETACH))
 	expect(t, s.run(sh("box", "echo tree")), 0, "tree")

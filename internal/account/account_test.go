@@ -61,6 +61,7 @@ func TestDirectory(t *testing.T) {
 		{"another id", "echo 'nosuchuser-9:*:4000000003:4000000002:N:/home/n:/bin/sh'", "", "unknown userid 4000000001"},
 		{"fails", "echo gone away >&2; exit 1", "the user database: getent passwd -- nosuchuser-9: exit status 1: gone away", "the user database: "},
 		{"half a line", "echo nosuchuser-9:x", `says "nosuchuser-9:x"`, "says"},
+		{"too short a line", "echo 'nosuchuser-9:*:4000000001:4000000002:N:/home/n'", "says", "says"},
 		{"nothing", "", "says", "says"},
 		{"hangs", "exec tail -f /dev/null", "the user database: ", "the user database: "},
 	} {
