@@ -4,12 +4,11 @@ package httphead
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"strings"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // ErrTooLong is returned by a [Limited] of which all was read that may be.
@@ -48,12 +47,55 @@ const (
 // Read reads up to the empty line, and returns all before that. The error is
 // io.EOF only where nothing came.
 func (l Lines) Read(in *bufio.Reader) (string, error) {
+	if _, err := in.Peek(1); err != nil {
+		return "", err
+	}
+	if text, ok := l.Take(in); ok {
+		return text, nil
+	}
+	return l.gather(in)
+}
+
+// Take is Read of a head that is in the buffer whole, as nearly all are. Of
+// another it takes nothing.
+func (l Lines) Take(in *bufio.Reader) (text string, ok bool) {
+	there, err := in.Peek(in.Buffered())
+	if err != nil {
+		return "", false
+	}
+	for end := 0; ; {
+		if length := l.empty(there[end:]); length > 0 {
+			text = string(there[:end])
+			_, err = in.Discard(end + length)
+			return text, err == nil
+		}
+		i := bytes.IndexByte(there[end:], '\n')
+		if i < 0 {
+			return "", false
+		}
+		end += i + 1
+	}
+}
+
+// empty is how long the empty line is with which text begins, 0 if with none.
+func (l Lines) empty(text []byte) int {
+	switch {
+	case len(text) > 1 && text[0] == '\r' && text[1] == '\n':
+		return 2
+	case len(text) > 0 && text[0] == '\n' && l == LF:
+		return 1
+	}
+	return 0
+}
+
+// gather is Read of a head that comes in parts, or is larger than the buffer.
+func (l Lines) gather(in *bufio.Reader) (string, error) {
 	var room [1 << 10]byte
 	text := room[:0]
 	for {
 		part, err := in.ReadSlice('\n')
 		starts := len(text) == 0 || text[len(text)-1] == '\n'
-		if err == nil && starts && (string(part) == "\r\n" || string(part) == string(l)) {
+		if err == nil && starts && l.empty(part) > 0 {
 			return string(text), nil
 		}
 		text = append(text, part...)
@@ -80,27 +122,28 @@ func (l Lines) Cut(text string) (line, rest string) {
 // that it puts there is part of text but for the names that are not canonical. The
 // error says nothing of what stands there, which may be secret.
 func (l Lines) Fields(header http.Header, text string) error {
-	values := make([]string, strings.Count(text, string(l)))
+	values := make(Values, strings.Count(text, "\n"))
 	for text != "" {
-		var line string
-		line, text = l.Cut(text)
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
-		switch {
-		case !ok:
-			return errors.New("a header is malformed")
-		case !httpguts.ValidHeaderFieldName(name):
-			return errors.New("a header's name is malformed")
-		case !httpguts.ValidHeaderFieldValue(value):
-			return errors.New("a header's value is malformed")
+		name, value, rest, err := l.Field(text)
+		if err != nil {
+			return err
 		}
-		name = http.CanonicalHeaderKey(name)
-		if have := header[name]; have != nil {
-			header[name] = append(have, value)
-			continue
-		}
-		values[0] = value
-		header[name], values = values[:1:1], values[1:]
+		values.Add(header, name, value)
+		text = rest
 	}
 	return nil
+}
+
+// Values are room for values of headers: a slice for each would be allocated.
+type Values []string
+
+// Add adds a field to header. The name is canonical.
+func (v *Values) Add(header http.Header, name, value string) {
+	if have := header[name]; have != nil || len(*v) == 0 {
+		header[name] = append(have, value)
+		return
+	}
+	room := *v
+	room[0] = value
+	header[name], *v = room[:1:1], room[1:]
 }

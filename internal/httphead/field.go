@@ -1,0 +1,113 @@
+package httphead
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// What a character is in a name: 0 where none may have it (RFC 9110, section
+// 5.6.2), or else whether it is a letter, and which letter no canonical name has
+// after it.
+const (
+	small   = 1 << iota // a to z
+	large               // A to Z
+	noSmall             // as a word begins
+	noLarge             // as it goes on
+)
+
+var characters = func() (table [256]byte) {
+	for c := range table {
+		switch {
+		case 'a' <= c && c <= 'z':
+			table[c] = small | noLarge
+		case 'A' <= c && c <= 'Z':
+			table[c] = large | noLarge
+		case c == '-':
+			table[c] = noSmall
+		case '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+.^_`|~", byte(c)) >= 0:
+			table[c] = noLarge
+		}
+	}
+	return table
+}()
+
+// Field reads the first line of text, which has its end. The name is canonical,
+// and only one that was not is no part of text. The error says nothing of what
+// stands there.
+func (l Lines) Field(text string) (name, value, rest string, err error) {
+	colon, canonical := nameOf(text)
+	switch {
+	case colon < len(text) && text[colon] == ':' && colon > 0:
+	case l.hasColon(text):
+		return "", "", "", errors.New("a header's name is malformed")
+	default:
+		return "", "", "", errors.New("a header is malformed")
+	}
+	if name = text[:colon]; !canonical {
+		name = http.CanonicalHeaderKey(name)
+	}
+	value, rest, ok := l.value(text[colon+1:])
+	if !ok {
+		return "", "", "", errors.New("a header's value is malformed")
+	}
+	return name, value, rest, nil
+}
+
+// nameOf is how long the name is with which text begins, and whether it is
+// canonical: of each word the first letter is large, and no other.
+func nameOf(text string) (length int, canonical bool) {
+	before, odd := byte(noSmall), byte(0)
+	for i := range len(text) {
+		is := characters[text[i]]
+		if is == 0 {
+			return i, odd == 0
+		}
+		odd |= is & (before / noSmall)
+		before = is
+	}
+	return len(text), odd == 0
+}
+
+func (l Lines) hasColon(text string) bool {
+	line, _ := l.Cut(text)
+	return strings.Contains(line, ":")
+}
+
+// value reads what follows a colon up to the line's end. The spaces around it are
+// no part of it.
+func (l Lines) value(text string) (value, rest string, ok bool) {
+	end := control(text)
+	value, rest = text[:end], text[end:]
+	switch {
+	case strings.HasPrefix(rest, "\r\n"):
+		rest = rest[2:]
+	case l == LF && strings.HasPrefix(rest, "\n"):
+		rest = rest[1:]
+	default:
+		return "", "", false
+	}
+	for value != "" && blank(value[0]) {
+		value = value[1:]
+	}
+	for value != "" && blank(value[len(value)-1]) {
+		value = value[:len(value)-1]
+	}
+	return value, rest, true
+}
+
+// control is where the first control character is that no value has.
+func control(text string) int {
+	for i := range len(text) {
+		c := text[i]
+		if c-' ' < 0x7f-' ' { // by far most
+			continue
+		}
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return i
+		}
+	}
+	return len(text)
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }

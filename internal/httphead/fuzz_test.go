@@ -1,0 +1,123 @@
+package httphead
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// plainly is Fields, one step after the other.
+func plainly(l Lines, header http.Header, text string) error {
+	for text != "" {
+		var line string
+		line, text = l.Cut(text)
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.Trim(value, " \t")
+		switch {
+		case !ok:
+			return errors.New("a header is malformed")
+		case !httpguts.ValidHeaderFieldName(name):
+			return errors.New("a header's name is malformed")
+		case !httpguts.ValidHeaderFieldValue(value):
+			return errors.New("a header's value is malformed")
+		}
+		header[http.CanonicalHeaderKey(name)] = append(header[http.CanonicalHeaderKey(name)], value)
+	}
+	return nil
+}
+
+// FuzzFields reads the same fields in one pass as step by step, or says the same.
+func FuzzFields(f *testing.F) {
+	for _, text := range []string{
+		"Host: x\r\n", "a: 1\r\nA: 2\r\nb:\r\n", "x-api-key:  k \t\r\n", "A : b\r\n", "A\r\n", ": b\r\n", "A: \x01\r\n", "A:b:c\r\n", "A: \x80\r\n",
+		"é: a\r\n", "A\r: b\r\n", "A: b\r\r\n", "a: b\nc: d\n", "\r\n", "\n", "A: \t\r\n", "A-b_C~|: d\r\n", "A\x7f: b\r\n", "A: b\x7f\r\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, l := range []Lines{CRLF, LF} {
+			text := text + string(l)
+			want, got := http.Header{}, http.Header{}
+			wrong, bad := plainly(l, want, text), l.Fields(got, text)
+			switch {
+			case wrong != nil && bad != nil && wrong.Error() == bad.Error():
+			case wrong != nil || bad != nil || !maps.EqualFunc(got, want, slices.Equal):
+				t.Errorf("%q: %q %v, want %q %v", text, got, bad, want, wrong)
+			}
+		}
+	})
+}
+
+// Of each character it is told as elsewhere whether names have it.
+func TestNames(t *testing.T) {
+	for c := range 256 {
+		name := string([]byte{byte(c)})
+		if got := characters[c] != 0; got != httpguts.ValidHeaderFieldName(name) {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
+// FuzzRead reads the same head from a buffer that holds it whole as from one
+// that never does, and as one that comes byte by byte.
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{"a\r\nb: c\r\n\r\nrest", "a\r\n\nb\r\n\r\nrest", "a\nb: c\n\r\nrest", "\r\nrest", "\nrest", "", "a\r\n", "\r", "a\n\r", strings.Repeat("a", 40) + "\r\n\r\n"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, l := range []Lines{CRLF, LF} {
+			ins := []*bufio.Reader{
+				bufio.NewReaderSize(strings.NewReader(text), len(text)+16),
+				bufio.NewReaderSize(strings.NewReader(text), 16),
+				bufio.NewReader(iotest.OneByteReader(strings.NewReader(text))),
+			}
+			for i, in := range ins {
+				got, err := l.Read(in)
+				rest, _ := io.ReadAll(in)
+				plain := bufio.NewReader(strings.NewReader(text))
+				want, wrong := l.gather(plain)
+				left, _ := io.ReadAll(plain)
+				if got != want || err != wrong || err == nil && string(rest) != string(left) {
+					t.Errorf("%q, reader %d: %q %v leaves %q, want %q %v and %q", text, i, got, err, rest, want, wrong, left)
+				}
+			}
+		}
+	})
+}
+
+// What is no part of the text is the names that are not canonical, and the
+// slice of the values.
+func BenchmarkFields(b *testing.B) {
+	const text = "Host: 10.11.12.13:8080\r\nContent-Type: application/json\r\n" +
+		"X-Api-Key: cordon-0123456789abcdef0123456789abcdef0123456789abcdef\r\nAnthropic-Version: 2023-06-01\r\nContent-Length: 2\r\n"
+	header := http.Header{}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(header)
+		if err := CRLF.Fields(header, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	const text = "POST /v1/messages HTTP/1.1\r\nHost: 10.11.12.13:8080\r\nContent-Type: application/json\r\n" +
+		"X-Api-Key: cordon-0123456789abcdef0123456789abcdef0123456789abcdef\r\nAnthropic-Version: 2023-06-01\r\nContent-Length: 2\r\n\r\n"
+	from := strings.NewReader(text)
+	in := bufio.NewReader(from)
+	b.ReportAllocs()
+	for b.Loop() {
+		from.Reset(text)
+		if _, err := CRLF.Read(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
