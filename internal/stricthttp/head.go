@@ -123,6 +123,11 @@ func requestLine(text []byte) error {
 }
 
 func (h *head) field(text []byte) error {
+	switch text[0] {
+	case 'c', 'C', 't', 'T':
+	default: // neither of both
+		return nil
+	}
 	name, value, _ := bytes.Cut(text, []byte(":"))
 	value = bytes.Trim(value, " \t")
 	switch {

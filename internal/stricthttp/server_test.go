@@ -17,14 +17,14 @@ import (
 
 // served is a server of the tests and one connection to it.
 type served struct {
-	t      *testing.T
+	t      testing.TB
 	server *Server
 	addr   string
 	conn   *net.TCPConn
 	in     *bufio.Reader
 }
 
-func serve(t *testing.T, h http.HandlerFunc, change func(*Server)) *served {
+func serve(t testing.TB, h http.HandlerFunc, change func(*Server)) *served {
 	t.Helper()
 	s := &Server{
 		Handler: h, HeadTimeout: time.Minute, IdleTimeout: time.Minute, HeadBytes: 32 << 10,

@@ -1,0 +1,68 @@
+package stricthttp
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aicodesit/cordon/internal/httphead"
+)
+
+// asked is what a client of the proxy sends, or what is alike for this package.
+const asked = "POST /v1/messages HTTP/1.1\r\nHost: 10.11.12.13:8080\r\nContent-Type: application/json\r\n" +
+	"X-Api-Key: cordon-0123456789abcdef0123456789abcdef0123456789abcdef\r\nAnthropic-Version: 2023-06-01\r\nContent-Length: 2\r\n\r\n"
+
+// A request of a connection that is kept, and its answer of one chunk.
+func BenchmarkRequest(b *testing.B) {
+	v := serve(b, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header()["Content-Type"] = []string{"text/event-stream"}
+		_, _ = io.WriteString(w, "data: {}\n\n")
+	}, nil)
+	want := "\r\n0\r\n\r\n"
+	got, answer := make([]byte, bufferSize), ""
+	b.ReportAllocs()
+	for b.Loop() {
+		v.send(asked + "{}")
+		for answer = ""; !strings.HasSuffix(answer, want); {
+			n, err := v.in.Read(got)
+			if err != nil {
+				b.Fatal(err)
+			}
+			answer = string(got[:n])
+		}
+	}
+}
+
+// A head's way from the connection to the request.
+func BenchmarkHead(b *testing.B) {
+	c := &serving{conn: &conn{}}
+	text := strings.NewReader(asked)
+	c.in = bufio.NewReaderSize(&httphead.Limited{In: text, Left: -1}, bufferSize)
+	made := make([]*blank, b.N)
+	for i := range made {
+		made[i] = c.blank()
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, blank := range made {
+		text.Reset(asked)
+		if err := blank.read(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The check that comes before.
+func BenchmarkFeed(b *testing.B) {
+	text := []byte(asked + "{}")
+	b.ReportAllocs()
+	for b.Loop() {
+		var h head
+		if err := h.feed(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
