@@ -29,82 +29,131 @@ func (m *malformed) answer() []byte {
 
 func bad(why string) error { return &malformed{http.StatusBadRequest, why} }
 
+// few is how many fields of a header there is room for before it comes.
+const few = 8
+
 // blank is what a request becomes. It is made before that comes, when nobody
 // waits for it.
 type blank struct {
 	request *http.Request
 	ctx     *ending.Context // its own
+	url     url.URL
+	values  [few]string // of the request's header
+	hosts   int
 	body    body
 	answer  response
 }
 
 func (c *serving) blank() *blank {
 	b := &blank{ctx: ending.New()}
-	b.request = (&http.Request{ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.conn.remote, Header: make(http.Header, 8)}).WithContext(b.ctx)
-	b.request.Body = &b.body
+	b.request = c.first.WithContext(b.ctx)
+	b.request.Header, b.request.Body = header(), &b.body
 	b.body.c = c
-	b.answer = response{c: c, r: b.request, body: &b.body, header: make(http.Header, 8), left: -1}
+	b.answer = response{c: c, r: b.request, body: &b.body, header: header(), left: -1}
 	return b
 }
 
-// read reads a head that has gone through the connection's own check.
-func (b *blank) read(c *serving) error {
-	text, err := httphead.CRLF.Read(c.in)
-	if err != nil {
-		if errors.Is(err, httphead.ErrTooLong) {
-			err = &malformed{http.StatusRequestHeaderFieldsTooLarge, err.Error()}
-		}
-		return err
-	}
+// header is an empty one whose room is allocated: otherwise it would be with the
+// first field that comes.
+func header() http.Header {
+	h := make(http.Header, few)
+	h[""] = nil
+	delete(h, "")
+	return h
+}
+
+// read takes a head apart that has gone through the connection's own check.
+func (b *blank) read(text string) (err error) {
 	line, rest := httphead.CRLF.Cut(text)
 	r := b.request
 	r.Method, line, _ = strings.Cut(line, " ")
 	r.RequestURI, r.Proto, _ = strings.Cut(line, " ")
-	if err := httphead.CRLF.Fields(r.Header, rest); err != nil {
+	if err := b.fields(rest); err != nil {
 		return bad(err.Error())
 	}
-	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
+	if r.URL, err = b.target(); err != nil {
 		return bad("the target of the request is no path")
 	}
-	if err := fields(r); err != nil {
-		return err
+	if b.hosts != 1 || strings.ContainsAny(r.Host, " \t\"<>\\^`{|}/?#@") {
+		return bad("there must be one host")
 	}
-	b.body.begin(r)
+	expect := r.Header["Expect"]
+	if expect != nil && (len(expect) != 1 || !strings.EqualFold(expect[0], "100-continue")) {
+		return &malformed{http.StatusExpectationFailed, "the only expectation is 100-continue"}
+	}
+	b.body.begin(r, expect != nil)
 	return nil
 }
 
-// fields takes what belongs to the connection out of the header.
-func fields(r *http.Request) error {
-	hosts := r.Header["Host"]
-	if len(hosts) != 1 || strings.ContainsAny(hosts[0], " \t\"<>\\^`{|}/?#@") {
-		return bad("there must be one host")
+// fields reads the header.
+func (b *blank) fields(text string) error {
+	values := httphead.Values(b.values[:])
+	if n := strings.Count(text, "\n"); n > few {
+		b.request.Header, values = make(http.Header, n), make(httphead.Values, n)
 	}
-	r.Host = hosts[0]
-	lengths, encodings := r.Header["Content-Length"], r.Header["Transfer-Encoding"]
-	switch {
-	case len(encodings) > 0: // that it is chunked, and all there is, was checked
-		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
-	case len(lengths) == 1:
-		r.ContentLength, _ = number([]byte(lengths[0]))
-	}
-	if trailer, ok := r.Header["Trailer"]; ok {
-		r.Trailer = http.Header{}
-		for _, name := range trailer {
-			r.Trailer[http.CanonicalHeaderKey(name)] = nil
+	for text != "" {
+		name, value, rest, err := httphead.CRLF.Field(text)
+		if err != nil {
+			return err
 		}
+		if !b.take(name, value) {
+			values.Add(b.request.Header, name, value)
+		}
+		text = rest
 	}
-	for _, name := range []string{"Host", "Transfer-Encoding", "Trailer"} {
-		delete(r.Header, name)
-	}
-	for _, v := range r.Header["Connection"] {
-		for option := range strings.SplitSeq(v, ",") {
+	return nil
+}
+
+// take looks at what belongs to the connection. It returns whether the field is
+// none of the header's.
+func (b *blank) take(name, value string) bool {
+	r := b.request
+	switch name {
+	case "Host":
+		r.Host = value
+		b.hosts++
+		return true
+	case "Transfer-Encoding": // that it is chunked, and all there is, was checked
+		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+		return true
+	case "Trailer":
+		if r.Trailer == nil {
+			r.Trailer = http.Header{}
+		}
+		r.Trailer[http.CanonicalHeaderKey(value)] = nil
+		return true
+	case "Content-Length": // that there is one, a number, was checked as well
+		r.ContentLength, _ = number([]byte(value))
+	case "Connection":
+		for option := range strings.SplitSeq(value, ",") {
 			r.Close = r.Close || strings.EqualFold(strings.TrimSpace(option), "close")
 		}
 	}
-	if e, ok := r.Header["Expect"]; ok && (len(e) != 1 || !strings.EqualFold(e[0], "100-continue")) {
-		return &malformed{http.StatusExpectationFailed, "the only expectation is 100-continue"}
+	return false
+}
+
+// target is what [url.ParseRequestURI] makes of the request's target.
+func (b *blank) target() (*url.URL, error) {
+	path, query, asks := strings.Cut(b.request.RequestURI, "?")
+	if !strings.HasPrefix(path, "/") || !plain(path) || asks && !plain(query) {
+		return url.ParseRequestURI(b.request.RequestURI)
 	}
-	return nil
+	b.url.Path, b.url.RawQuery = path, query
+	return &b.url, nil
+}
+
+// plain tells whether nothing stands for something else in a path, or a query:
+// nearly none needs more.
+func plain(text string) bool {
+	for _, c := range []byte(text) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '/', c == '-', c == '_', c == '.', c == ':', c == '=', c == '&':
+		default:
+			return false
+		}
+	}
+	return text != ""
 }
 
 // body is a request's.
@@ -119,8 +168,8 @@ type body struct {
 	err    error // what each further read returns
 }
 
-func (b *body) begin(r *http.Request) {
-	b.in, b.left, b.expect = b.c.in, r.ContentLength, r.Header["Expect"] != nil
+func (b *body) begin(r *http.Request, expect bool) {
+	b.in, b.left, b.expect = b.c.in, r.ContentLength, expect
 	if r.ContentLength < 0 {
 		b.chunked, b.in = true, httputil.NewChunkedReader(b.c.in)
 	}

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/aicodesit/cordon/internal/httphead"
 	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
@@ -105,9 +104,7 @@ func (s *Server) take(c *conn) {
 		_ = c.Close()
 		return
 	}
-	one := &serving{conn: c, tcp: tcp, server: s}
-	one.limit = &httphead.Limited{In: c, Left: -1}
-	one.in = bufio.NewReaderSize(one.limit, bufferSize)
+	one := newServing(s, c, tcp)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {

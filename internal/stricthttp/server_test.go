@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -274,6 +276,41 @@ func TestAnswersAreFramed(t *testing.T) {
 	rest, _ := io.ReadAll(v.in)
 	if !strings.HasSuffix(string(rest), "\r\n\r\nab") {
 		t.Errorf("%q", rest)
+	}
+}
+
+// What frames an answer is told once, and only by the server.
+func TestHandlersFraming(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		header http.Header
+		want   []string
+	}{
+		{"close", http.Header{"Connection": {"Close", "a"}}, []string{"Connection: close", "Transfer-Encoding: chunked"}},
+		{"another option", http.Header{"Connection": {"X-A"}, "X-A": {"b"}}, []string{"Transfer-Encoding: chunked", "X-A: b"}},
+		{"an encoding", http.Header{"Transfer-Encoding": {"gzip"}}, []string{"Transfer-Encoding: chunked"}},
+		{"two lengths", http.Header{"Content-Length": {"1", "1"}}, []string{"Transfer-Encoding: chunked"}},
+		{"no length", http.Header{"Content-Length": {"+1"}}, []string{"Transfer-Encoding: chunked"}},
+		{"a length", http.Header{"Content-Length": {"1"}, "Transfer-Encoding": {"chunked"}}, []string{"Content-Length: 1"}},
+		{"what is no field", http.Header{"A b": {"c"}, "C": {"d\ne", "f\rg", "h"}}, []string{"C: h", "Transfer-Encoding: chunked"}},
+	} {
+		v := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			maps.Copy(w.Header(), tt.header)
+			w.Header()["Date"] = []string{}
+			fmt.Fprint(w, "a")
+		}, nil)
+		v.send(get)
+		text := make([]byte, bufferSize)
+		n, err := v.in.Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(text[:n]), "\r\n\r\n")
+		got := strings.Split(head, "\r\n")[1:]
+		slices.Sort(got)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package stricthttp
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -33,7 +32,8 @@ type serving struct {
 	limit  *httphead.Limited
 	in     *bufio.Reader
 	server *Server
-	whole  atomic.Bool // the body of the request at hand is through
+	first  *http.Request // what is alike in all requests
+	whole  atomic.Bool   // the body of the request at hand is through
 
 	mu        sync.Mutex
 	state     state
@@ -42,6 +42,14 @@ type serving struct {
 	foreign   bool            // the handler set deadlines
 	ctx       *ending.Context // of the request at hand
 	watch     chan struct{}   // closed when its watcher is through
+}
+
+func newServing(s *Server, conn *conn, tcp *rawsys.Conn) *serving {
+	c := &serving{conn: conn, tcp: tcp, server: s}
+	c.limit = &httphead.Limited{In: conn, Left: -1}
+	c.in = bufio.NewReaderSize(c.limit, bufferSize)
+	c.first = &http.Request{ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: conn.remote}
+	return c
 }
 
 // past is a deadline that is over.
@@ -76,18 +84,31 @@ func (c *serving) next(first bool) (*blank, error) {
 	if _, err := c.in.Peek(1); err != nil {
 		return nil, err
 	}
-	if there, _ := c.in.Peek(c.in.Buffered()); !bytes.Contains(there, []byte("\r\n\r\n")) {
-		c.disarm()
-		if err := c.conn.SetReadDeadline(time.Now().Add(c.server.HeadTimeout)); err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		c.armed = past // to be set anew before long
-		c.mu.Unlock()
-	}
-	err := b.read(c)
+	text, err := c.head()
 	c.limit.Left = -1
-	return b, err
+	if err != nil {
+		return nil, err
+	}
+	return b, b.read(text)
+}
+
+// head reads a head of which something came. Its rest may take a while.
+func (c *serving) head() (string, error) {
+	if text, ok := httphead.CRLF.Take(c.in); ok {
+		return text, nil
+	}
+	c.disarm()
+	if err := c.conn.SetReadDeadline(time.Now().Add(c.server.HeadTimeout)); err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	c.armed = past // to be set anew before long
+	c.mu.Unlock()
+	text, err := httphead.CRLF.Read(c.in)
+	if errors.Is(err, httphead.ErrTooLong) {
+		err = &malformed{http.StatusRequestHeaderFieldsTooLarge, err.Error()}
+	}
+	return text, err
 }
 
 // arm bounds how long the next read may take. A deadline that was set a moment
