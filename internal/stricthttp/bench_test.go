@@ -3,6 +3,7 @@ package stricthttp
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,6 +68,36 @@ func BenchmarkFeed(b *testing.B) {
 	for b.Loop() {
 		var h head
 		if err := h.feed(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// nowhere takes all that is written.
+type nowhere struct{ net.Conn }
+
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+
+// An answer's way to the connection.
+func BenchmarkAnswer(b *testing.B) {
+	c := newServing(&Server{}, &conn{Conn: nowhere{}}, nil)
+	c.whole.Store(true)
+	kind := []string{"text/event-stream"}
+	event := []byte("data: {}\n\n")
+	made := make([]*blank, b.N)
+	for i := range made {
+		made[i] = c.blank()
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, blank := range made {
+		w := &blank.answer
+		w.header["Content-Type"], w.header["Request-Id"], w.header["Cache-Control"] = kind, kind, kind
+		w.WriteHeader(http.StatusOK)
+		if _, err := w.Write(event); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.FlushError(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/aicodesit/cordon/internal/httphead"
 )
@@ -126,4 +128,22 @@ func TestAllocations(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// The date is that of the second, whoever asks at the same time.
+func TestDate(t *testing.T) {
+	var s Server
+	start := time.Now()
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 1000 {
+				now := start.Add(time.Duration(n*(i+1)) * 100 * time.Millisecond)
+				if got, want := s.dateLine(now), "Date: "+now.UTC().Format(http.TimeFormat)+"\r\n"; got != want {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

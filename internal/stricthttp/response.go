@@ -48,58 +48,75 @@ func (w *response) begin(ends bool) {
 	}
 	w.begun = true
 	w.WriteHeader(http.StatusOK)
-	w.close = w.r.Close || strings.EqualFold(w.header.Get("Connection"), "close") || !w.body.skip() || w.c.server.ends()
-	w.frame(ends)
+	connection := w.header["Connection"]
+	asked := len(connection) > 0 && strings.EqualFold(connection[0], "close")
+	w.close = w.r.Close || asked || !w.body.skip() || w.c.server.ends()
 	w.open()
-	line := append(w.out.AvailableBuffer(), "HTTP/1.1 "...)
+	_, err := w.out.Write(w.head(w.out.AvailableBuffer(), ends))
+	w.failed = err != nil
+}
+
+// head appends the head to line.
+func (w *response) head(line []byte, ends bool) []byte {
+	line = append(line, "HTTP/1.1 "...)
 	line = strconv.AppendInt(line, int64(w.status), 10)
 	line = append(append(line, ' '), http.StatusText(w.status)...)
 	line = append(line, "\r\n"...)
 	if w.header["Date"] == nil {
-		line = append(line, "Date: "...)
-		line = time.Now().UTC().AppendFormat(line, http.TimeFormat)
-		line = append(line, "\r\n"...)
+		line = append(line, w.c.server.dateLine(time.Now())...)
 	}
+	line = w.frame(line, ends)
 	for name, values := range w.header {
-		for _, v := range values {
-			if !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(v, "\r\n") { // would be another header, or a body
-				w.c.server.Log.Error("a header of an answer is left out: it is malformed", "name", name)
-				continue
-			}
-			line = append(append(line, name...), ": "...)
-			line = append(append(line, v...), "\r\n"...)
+		switch name {
+		case "Connection", "Content-Length", "Transfer-Encoding": // are frame's
+		default:
+			line = w.fields(line, name, values)
 		}
 	}
-	_, err := w.out.Write(append(line, "\r\n"...))
-	w.failed = err != nil
+	return append(line, "\r\n"...)
 }
 
-// frame decides how the body's end is told.
-func (w *response) frame(ends bool) {
-	delete(w.header, "Connection")
-	delete(w.header, "Transfer-Encoding")
-	if w.close {
-		w.header["Connection"] = []string{"close"}
+// fields appends the fields of one name to line.
+func (w *response) fields(line []byte, name string, values []string) []byte {
+	valid := httpguts.ValidHeaderFieldName(name)
+	for _, v := range values {
+		if !valid || strings.IndexByte(v, '\r') >= 0 || strings.IndexByte(v, '\n') >= 0 { // would be another header, or a body
+			w.c.server.Log.Error("a header of an answer is left out: it is malformed", "name", name)
+			continue
+		}
+		line = append(append(line, name...), ": "...)
+		line = append(append(line, v...), "\r\n"...)
 	}
+	return line
+}
+
+// frame decides how the body's end is told, and appends what tells it, and
+// whether the connection ends, to line.
+func (w *response) frame(line []byte, ends bool) []byte {
+	if w.close {
+		line = append(line, "Connection: close\r\n"...)
+	}
+	values := w.header["Content-Length"]
 	length, ok := int64(0), false
-	if values := w.header["Content-Length"]; len(values) == 1 {
+	if len(values) == 1 {
 		length, ok = number([]byte(values[0]))
 	}
 	switch {
-	case w.status == http.StatusNoContent || !ok:
-		delete(w.header, "Content-Length")
-	case w.status != http.StatusNotModified:
-		w.left = length
-	}
-	switch {
-	case w.bodyless() || ok:
+	case w.status == http.StatusNoContent:
+	case ok:
+		if w.status != http.StatusNotModified {
+			w.left = length
+		}
+		line = w.fields(line, "Content-Length", values)
+	case w.bodyless():
 	case ends:
 		w.left = 0
-		w.header["Content-Length"] = []string{"0"}
+		line = append(line, "Content-Length: 0\r\n"...)
 	default:
 		w.chunked = true
-		w.header["Transfer-Encoding"] = []string{"chunked"}
+		line = append(line, "Transfer-Encoding: chunked\r\n"...)
 	}
+	return line
 }
 
 func (w *response) open() {

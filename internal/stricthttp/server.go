@@ -35,12 +35,13 @@ type Server struct {
 
 	writers sync.Pool // of *bufio.Writer
 	asleep  atomic.Bool
+	closing atomic.Bool // set while mu is held
+	date    atomic.Pointer[date]
 	wake    chan struct{}
 
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[*serving]struct{}
-	closing  bool
 	gone     sync.WaitGroup // of connections
 }
 
@@ -55,7 +56,7 @@ func (s *Server) Serve(l net.Listener) error {
 	strict := &Listener{Listener: l, PerAddress: s.PerAddress}
 	s.mu.Lock()
 	s.listener, s.conns, s.wake = l, map[*serving]struct{}{}, make(chan struct{}, 1)
-	closing := s.closing
+	closing := s.ends()
 	s.mu.Unlock()
 	if closing {
 		_ = l.Close()
@@ -92,11 +93,7 @@ func passing(err error) bool {
 	return false
 }
 
-func (s *Server) ends() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closing
-}
+func (s *Server) ends() bool { return s.closing.Load() }
 
 func (s *Server) take(c *conn) {
 	tcp, ok := c.Conn.(*rawsys.Conn)
@@ -107,7 +104,7 @@ func (s *Server) take(c *conn) {
 	one := newServing(s, c, tcp)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
+	if s.ends() {
 		_ = c.Close()
 		return
 	}
@@ -148,7 +145,7 @@ func (s *Server) Close() {
 func (s *Server) end(each func(*serving)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closing = true
+	s.closing.Store(true)
 	if s.listener != nil {
 		_ = s.listener.Close()
 	}
@@ -199,6 +196,22 @@ func (s *Server) busy() {
 		default:
 		}
 	}
+}
+
+// date is the header that tells the time, of one second.
+type date struct {
+	second int64 // since 1970
+	line   string
+}
+
+// dateLine is the line of the header, with its end.
+func (s *Server) dateLine(now time.Time) string {
+	d := s.date.Load()
+	if d == nil || d.second != now.Unix() {
+		d = &date{now.Unix(), "Date: " + now.UTC().Format(http.TimeFormat) + "\r\n"}
+		s.date.Store(d)
+	}
+	return d.line
 }
 
 func (s *Server) writer(c net.Conn) *bufio.Writer {
