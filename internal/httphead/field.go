@@ -2,7 +2,6 @@ package httphead
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 )
 
@@ -32,10 +31,10 @@ var characters = func() (table [256]byte) {
 	return table
 }()
 
-// Field reads the first line of text, which has its end. The name is canonical,
-// and only one that was not is no part of text. The error says nothing of what
-// stands there.
-func (l Lines) Field(text string) (name, value, rest string, err error) {
+// Field reads the first line of text, which has its end. The name is canonical;
+// one that was not is no part of text, but added to names. The error says nothing
+// of what stands there.
+func (l Lines) Field(text string, names *strings.Builder) (name, value, rest string, err error) {
 	colon, canonical := nameOf(text)
 	switch {
 	case colon < len(text) && text[colon] == ':' && colon > 0:
@@ -45,7 +44,10 @@ func (l Lines) Field(text string) (name, value, rest string, err error) {
 		return "", "", "", errors.New("a header is malformed")
 	}
 	if name = text[:colon]; !canonical {
-		name = http.CanonicalHeaderKey(name)
+		if names.Cap() == 0 {
+			names.Grow(min(len(text), 512)) // for all that follow, mostly
+		}
+		name = canonically(name, names)
 	}
 	value, rest, ok := l.value(text[colon+1:])
 	if !ok {
@@ -67,6 +69,21 @@ func nameOf(text string) (length int, canonical bool) {
 		before = is
 	}
 	return len(text), odd == 0
+}
+
+// canonically is [http.CanonicalHeaderKey], which allocates each name that is not
+// a common one. What was added to names before stays what it is.
+func canonically(name string, names *strings.Builder) string {
+	start, before := names.Len(), byte(noSmall)
+	for _, c := range []byte(name) {
+		is := characters[c]
+		if is&(before/noSmall) != 0 {
+			c ^= 'a' ^ 'A'
+		}
+		names.WriteByte(c)
+		before = is
+	}
+	return names.String()[start:]
 }
 
 func (l Lines) hasColon(text string) bool {

@@ -38,7 +38,7 @@ func plainly(l Lines, header http.Header, text string) error {
 func FuzzFields(f *testing.F) {
 	for _, text := range []string{
 		"Host: x\r\n", "a: 1\r\nA: 2\r\nb:\r\n", "x-api-key:  k \t\r\n", "A : b\r\n", "A\r\n", ": b\r\n", "A: \x01\r\n", "A:b:c\r\n", "A: \x80\r\n",
-		"é: a\r\n", "A\r: b\r\n", "A: b\r\r\n", "a: b\nc: d\n", "\r\n", "\n", "A: \t\r\n", "A-b_C~|: d\r\n", "A\x7f: b\r\n", "A: b\x7f\r\n",
+		"é: a\r\n", "A\r: b\r\n", "A: b\r\r\n", "a: b\nc: d\n", "\r\n", "\n", "A: \t\r\n", "A-b_C~|: d\r\n", "A\x7f: b\r\n", "a-BC--dE-: 1\r\n" + strings.Repeat("long-NAME: v\r\nhost: x\r\n-a: b\r\n", 40), "A: b\x7f\r\n",
 	} {
 		f.Add(text)
 	}
@@ -93,18 +93,27 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What is no part of the text is the names that are not canonical, and the
-// slice of the values.
+// The fields of two clients, of which one sends names that are canonical.
 func BenchmarkFields(b *testing.B) {
-	const text = "Host: 10.11.12.13:8080\r\nContent-Type: application/json\r\n" +
-		"X-Api-Key: cordon-0123456789abcdef0123456789abcdef0123456789abcdef\r\nAnthropic-Version: 2023-06-01\r\nContent-Length: 2\r\n"
-	header := http.Header{}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(header)
-		if err := CRLF.Fields(header, text); err != nil {
-			b.Fatal(err)
-		}
+	for name, text := range map[string]string{
+		"canonical": "Host: 10.11.12.13:8080\r\nContent-Type: application/json\r\n" +
+			"X-Api-Key: cordon-0123456789abcdef0123456789abcdef0123456789abcdef\r\nAnthropic-Version: 2023-06-01\r\nContent-Length: 2\r\n",
+		"small": "connection: keep-alive\r\naccept: application/json\r\nx-stainless-retry-count: 0\r\nx-stainless-timeout: 600\r\n" +
+			"x-stainless-lang: js\r\nx-stainless-package-version: 0.60.0\r\nx-stainless-os: Linux\r\nx-stainless-arch: x64\r\n" +
+			"x-stainless-runtime: node\r\nx-stainless-runtime-version: v22.1.0\r\nanthropic-version: 2023-06-01\r\n" +
+			"x-api-key: cordon-0123456789abcdef0123456789abcdef0123456789abcdef\r\nx-app: cli\r\nuser-agent: a/1.0\r\n" +
+			"content-type: application/json\r\naccept-language: *\r\naccept-encoding: br, gzip\r\ncontent-length: 1234\r\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			header := http.Header{}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(header)
+				if err := CRLF.Fields(header, text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -123,8 +123,9 @@ func (l Lines) Cut(text string) (line, rest string) {
 // error says nothing of what stands there, which may be secret.
 func (l Lines) Fields(header http.Header, text string) error {
 	values := make(Values, strings.Count(text, "\n"))
+	var names strings.Builder
 	for text != "" {
-		name, value, rest, err := l.Field(text)
+		name, value, rest, err := l.Field(text, &names)
 		if err != nil {
 			return err
 		}

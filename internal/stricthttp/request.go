@@ -91,8 +91,9 @@ func (b *blank) fields(text string) error {
 	if n := strings.Count(text, "\n"); n > few {
 		b.request.Header, values = make(http.Header, n), make(httphead.Values, n)
 	}
+	var names strings.Builder
 	for text != "" {
-		name, value, rest, err := httphead.CRLF.Field(text)
+		name, value, rest, err := httphead.CRLF.Field(text, &names)
 		if err != nil {
 			return err
 		}
