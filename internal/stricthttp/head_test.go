@@ -26,6 +26,7 @@ func TestHead(t *testing.T) {
 		{"both lengths", "POST / HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", ErrBothLengths},
 		{"both lengths, turned", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n", ErrBothLengths},
 		{"length twice", "POST / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\n", ErrContentLength},
+		{"length in small letters", "POST / HTTP/1.1\r\ncontent-length: 4, 4\r\n\r\n", ErrContentLength},
 		{"length list", "POST / HTTP/1.1\r\nContent-Length: 4, 4\r\n\r\n", ErrContentLength},
 		{"length signed", "POST / HTTP/1.1\r\nContent-Length: +4\r\n\r\n", ErrContentLength},
 		{"length empty", "POST / HTTP/1.1\r\nContent-Length:\r\n\r\n", ErrContentLength},
