@@ -55,7 +55,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, o 
 			return badGateway("upstream", "the upstream's answer broke off")
 		}
 	}
-	m := newMeter(resp.Header.Get("Content-Type"))
+	m := newMeter(resp.Header.Get("Content-Type"), &s.counters)
 	if resp.StatusCode < 300 { // else nothing is charged
 		defer func() { *used = m.charge(most, time.Since(x.start)) }()
 	}

@@ -107,7 +107,7 @@ func (s *Server) look(route *route, model string, b *body) (asked, *refusal) {
 	case route.class == classFiles: // declared, and of any form
 		return asked{requests: 1}, nil
 	}
-	return inspect(text, route.class, model, s.policy)
+	return s.inspect(text, route.class, model)
 }
 
 // order is an admitted request.

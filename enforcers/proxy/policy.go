@@ -1,11 +1,10 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/aicodesit/cordon/internal/strictjson"
 	"github.com/aicodesit/cordon/specs"
@@ -27,19 +26,23 @@ type asked struct {
 	output   int64 // tokens at most, of all requests
 }
 
-// dated is a server-side tool's type with the date of its version.
-var dated = regexp.MustCompile(`_\d{8}$`)
+// inspector looks at bodies, one after the other. Of one it keeps nothing for
+// the next but memory.
+type inspector struct {
+	walker strictjson.Walker
+	body   inspection // the one at hand
+}
 
 // inspection looks at one body.
 type inspection struct {
-	policy specs.BodyPolicy
+	policy *specs.BodyPolicy
 	class  class
 	asked  asked
 
 	texts  int64  // bytes that are not base64 data
 	data   int64  // bytes of data of the source at hand
-	kind   string // of the source at hand, and
-	media  string // what its data is
+	kind   []byte // of the source at hand, and
+	media  []byte // what its data is; both are part of the body
 	blobs  int64  // tokens of the sources so far
 	models int64  // requests that name a model
 	caps   int64  // requests that say how much to answer
@@ -48,15 +51,32 @@ type inspection struct {
 
 // inspect checks a body against the policy. model is the one that the path
 // names, "" when the body must.
-func inspect(text []byte, c class, model string, p specs.BodyPolicy) (asked, *refusal) {
-	i := &inspection{policy: p, class: c, texts: int64(len(text)), copies: 1}
+func (s *Server) inspect(text []byte, c class, model string) (asked, *refusal) {
+	in, ok := s.looks.Get().(*inspector)
+	if !ok {
+		in = &inspector{}
+	}
+	a, bad := in.inspect(text, c, model, &s.policy)
+	s.looks.Put(in)
+	return a, bad
+}
+
+func (in *inspector) inspect(text []byte, c class, model string, p *specs.BodyPolicy) (asked, *refusal) {
+	in.body = inspection{policy: p, class: c, texts: int64(len(text)), copies: 1}
+	a, bad := in.look(text, model)
+	in.body = inspection{}
+	return a, bad
+}
+
+func (in *inspector) look(text []byte, model string) (asked, *refusal) {
+	i := &in.body
 	if model != "" {
-		if bad := i.model(model); bad != nil {
+		if bad := i.model([]byte(model)); bad != nil {
 			return asked{}, bad
 		}
 	}
-	if err := strictjson.Walk(text, i.visit); err != nil {
-		if bad, ok := err.(*refusal); ok { // as visit made it
+	if err := in.walker.Walk(text, i); err != nil {
+		if bad, ok := err.(*refusal); ok { // as Visit made it
 			return asked{}, bad
 		}
 		return asked{}, malformed(err.Error())
@@ -83,9 +103,9 @@ func (i *inspection) result() (asked, *refusal) {
 	return i.asked, nil
 }
 
-// visit is called for each value. Paths are those of a request for a
+// Visit is called for each value. Paths are those of a request for a
 // message; in a batch they stand below requests.[].params.
-func (i *inspection) visit(path strictjson.Path, v strictjson.Value) error {
+func (i *inspection) Visit(path strictjson.Path, v strictjson.Value) error {
 	if i.class == classBatches {
 		if path.Is("requests", "[]") {
 			i.asked.requests++
@@ -155,7 +175,7 @@ func (i *inspection) top(field []byte, v strictjson.Value) *refusal {
 }
 
 func empty(v strictjson.Value) bool {
-	return v.Kind == strictjson.Null || v.Kind == strictjson.Array && strings.Trim(string(v.Raw), "[] \t\r\n") == ""
+	return v.Kind == strictjson.Null || v.Kind == strictjson.Array && len(bytes.Trim(v.Raw, "[] \t\r\n")) == 0
 }
 
 // only refuses what is not declared.
@@ -166,22 +186,24 @@ func (i *inspection) only(allowed bool, what, declared string) *refusal {
 	return forbidden("policy", fmt.Sprintf("%s: the proxy's policy does not declare %s", what, declared))
 }
 
-func (i *inspection) model(name string) *refusal {
-	if name == "" {
+func (i *inspection) model(name []byte) *refusal {
+	if len(name) == 0 {
 		return malformed("model: must be a name")
 	}
 	i.models++
 	if i.asked.model == "" {
-		i.asked.model = name
+		i.asked.model = string(name) // which is kept longer than the body
 	}
-	if i.asked.model != name {
+	if i.asked.model != string(name) {
 		return malformed("model: must be one")
 	}
-	if i.policy.Models == nil || slices.ContainsFunc(i.policy.Models, func(p string) bool { return specs.MatchName(p, name) }) {
+	if i.policy.Models == nil || slices.ContainsFunc(i.policy.Models, i.isModel) {
 		return nil
 	}
-	return forbidden("policy", fmt.Sprintf("model %.100q is not among those declared", name))
+	return forbidden("policy", fmt.Sprintf("model %.100q is not among those declared", i.asked.model))
 }
+
+func (i *inspection) isModel(pattern string) bool { return specs.MatchName(pattern, i.asked.model) }
 
 func (i *inspection) maxTokens(name []byte, v strictjson.Value) *refusal {
 	if v.Kind == strictjson.Null {
@@ -219,7 +241,7 @@ func (i *inspection) tool(path strictjson.Path, v strictjson.Value) *refusal {
 	if v.Kind != strictjson.String {
 		return malformed("tools: a type must be a text")
 	}
-	kind := dated.ReplaceAllString(v.Text(), "")
+	kind := string(undated(v.Text()))
 	switch kind {
 	case "custom", "function", // run by the client
 		"bash", "text_editor", "computer", "memory",
@@ -231,30 +253,61 @@ func (i *inspection) tool(path strictjson.Path, v strictjson.Value) *refusal {
 	return i.only(slices.Contains(i.policy.ServerTools, kind), "tools", fmt.Sprintf("server_tools %.100q", kind))
 }
 
+// undated returns a server-side tool's type without the date of its version,
+// an underscore and eight digits.
+func undated(kind []byte) []byte {
+	name := bytes.TrimRight(kind, "0123456789")
+	if len(kind)-len(name) != 8 {
+		return kind
+	}
+	if bare, ok := bytes.CutSuffix(name, []byte("_")); ok {
+		return bare
+	}
+	return kind
+}
+
 // content looks at a value inside of what is said.
 func (i *inspection) content(path strictjson.Path, v strictjson.Value) *refusal {
-	switch {
-	case path.Ends("source", "type"):
-		return i.sourceType(v.Text())
-	case path.Ends("source", "media_type"):
-		i.media = v.Text()
-	case path.Ends("source", "data"):
-		i.data = int64(len(v.Raw))
-	case path.Ends("source") && v.Kind == strictjson.Object:
-		i.source()
-	case path.Ends("image_url"), path.Ends("image_url", "url"), path.Ends("file_data"):
+	field, in := path[len(path)-1], path[len(path)-2]
+	switch string(field) {
+	case "type", "media_type", "data":
+		if string(in) == "source" {
+			return i.ofSource(string(field), v)
+		}
+	case "source":
+		if v.Kind == strictjson.Object {
+			i.source()
+		}
+	case "url":
+		if string(in) == "image_url" {
+			return i.inline(v)
+		}
+	case "image_url", "file_data":
 		return i.inline(v)
-	case path.Ends("file_url"):
+	case "file_url":
 		return i.only(i.policy.URLSources || empty(v), "file_url", "url_sources")
-	case path.Ends("file_id"):
+	case "file_id":
 		return i.only(i.policy.Files || empty(v), "file_id", "files")
 	}
 	return nil
 }
 
-func (i *inspection) sourceType(kind string) *refusal {
+// ofSource looks at a field of a source.
+func (i *inspection) ofSource(field string, v strictjson.Value) *refusal {
+	switch field {
+	case "type":
+		return i.sourceType(v.Text())
+	case "media_type":
+		i.media = v.Text()
+	case "data":
+		i.data = int64(len(v.Raw))
+	}
+	return nil
+}
+
+func (i *inspection) sourceType(kind []byte) *refusal {
 	i.kind = kind
-	switch kind {
+	switch string(kind) {
 	case "base64", "text", "content":
 		return nil
 	case "file":
@@ -265,17 +318,17 @@ func (i *inspection) sourceType(kind string) *refusal {
 
 // source is at the end of a source.
 func (i *inspection) source() {
-	if i.kind == "base64" {
+	if string(i.kind) == "base64" {
 		i.blob(i.media, i.data)
 	}
-	i.data, i.kind, i.media = 0, "", ""
+	i.data, i.kind, i.media = 0, nil, nil
 }
 
 // blob takes an image or a document out of the text: its length tells nothing
 // of its tokens. Data of any other type is text.
-func (i *inspection) blob(media string, size int64) {
-	pdf := media == "application/pdf"
-	if !pdf && !strings.HasPrefix(media, "image/") {
+func (i *inspection) blob(media []byte, size int64) {
+	pdf := string(media) == "application/pdf"
+	if !pdf && !bytes.HasPrefix(media, []byte("image/")) {
 		return
 	}
 	i.texts -= size
@@ -290,8 +343,8 @@ func (i *inspection) inline(v strictjson.Value) *refusal {
 	if v.Kind != strictjson.String {
 		return nil // the object around a url
 	}
-	if rest, ok := strings.CutPrefix(v.Text(), "data:"); ok {
-		media, _, _ := strings.Cut(rest, ";")
+	if rest, ok := bytes.CutPrefix(v.Text(), []byte("data:")); ok {
+		media, _, _ := bytes.Cut(rest, []byte(";"))
 		i.blob(media, int64(len(rest)))
 		return nil
 	}

@@ -2,6 +2,9 @@ package proxy
 
 import (
 	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,9 +20,15 @@ func content(blocks string) string {
 	return `{"model":"claude-test-1","max_tokens":100,"messages":[{"role":"user","content":[` + blocks + `]}]}`
 }
 
+// inspect looks at a body with a policy.
+func inspect(text []byte, c class, model string, p specs.BodyPolicy) (asked, *refusal) {
+	return (&Server{policy: p}).inspect(text, c, model)
+}
+
 func TestPolicy(t *testing.T) {
 	open := specs.BodyPolicy{ServerTools: []string{"web_search"}, URLSources: true, MCPServers: true, Files: true, Batches: true}
 	capped := specs.BodyPolicy{Models: []string{"claude-test-*"}, MaxTokens: 100}
+	var kept inspector // looks at all, one after the other
 	type result int
 	const (
 		ok result = iota
@@ -90,7 +99,14 @@ func TestPolicy(t *testing.T) {
 		{"OpenAI file by URL", `{"model":"m","input":[{"type":"input_file","file_url":"https://x"}]}`, specs.BodyPolicy{}, forbid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, refusal := inspect([]byte(tt.body), classMessages, "", tt.policy)
+			fresh, refusal := inspect([]byte(tt.body), classMessages, "", tt.policy)
+			again, same := kept.inspect([]byte(tt.body), classMessages, "", &tt.policy)
+			if again != fresh || !reflect.DeepEqual(same, refusal) {
+				t.Errorf("after others: %+v %v, want %+v %v", again, same, fresh, refusal)
+			}
+			if !reflect.DeepEqual(kept, inspector{}) {
+				t.Errorf("of the body is kept: %+v", kept)
+			}
 			got := ok
 			switch {
 			case refusal != nil && refusal.status == 403:
@@ -102,6 +118,52 @@ func TestPolicy(t *testing.T) {
 				t.Errorf("got %v (%v), want %v: %s", got, refusal, tt.want, tt.body)
 			}
 		})
+	}
+}
+
+// The model that a request asks for is the one allocation that looking at it takes.
+func TestInspectAllocations(t *testing.T) {
+	var in inspector
+	p := &specs.BodyPolicy{Models: []string{"claude-test-*"}, MaxTokens: 100}
+	text := []byte(content(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`))
+	if n := testing.AllocsPerRun(100, func() {
+		if _, bad := in.inspect(text, classMessages, "", p); bad != nil {
+			t.Error(bad)
+		}
+	}); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// The name of the model outlives the body, whose memory other requests get.
+func TestModelOutlivesBody(t *testing.T) {
+	text := []byte(simple)
+	a, bad := inspect(text, classMessages, "", specs.BodyPolicy{})
+	clear(text)
+	if bad != nil || a.model != "claude-test-1" {
+		t.Errorf("%q %v", a.model, bad)
+	}
+}
+
+// What is left of a tool's type is what a regular expression leaves.
+func TestUndated(t *testing.T) {
+	dated := regexp.MustCompile(`_\d{8}$`)
+	check := func(kind string) {
+		t.Helper()
+		if got, want := string(undated([]byte(kind))), dated.ReplaceAllString(kind, ""); got != want {
+			t.Errorf("%q: %q, want %q", kind, got, want)
+		}
+	}
+	for _, kind := range []string{"", "_", "bash", "bash_20250124", "_20250124", "20250124", "bash_2025012", "bash_202501240", "bash20250124", "a_20250124_20250124", "a_20250124\n", "a_２０２５０１２４"} {
+		check(kind)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		kind := make([]byte, r.IntN(14))
+		for i := range kind {
+			kind[i] = "0123456789_a"[r.IntN(12)]
+		}
+		check(string(kind))
 	}
 }
 

@@ -64,6 +64,8 @@ type Server struct {
 	buffers  sync.Pool // of *[]byte
 	bodies   sync.Pool // of *[]byte
 	reads    reads
+	looks    sync.Pool     // of *inspector
+	counters sync.Pool     // of *counter
 	stirred  chan struct{} // see keep
 }
 

@@ -13,29 +13,28 @@ const maxEvent = 256 << 10
 // lines takes an event stream apart (WHATWG HTML, 9.2.6) at each LF. Lines that
 // end with CR alone, which no API sends, go by unread.
 type lines struct {
-	each func(line []byte)
 	part []byte
 	skip bool // the line at hand is too long
 }
 
-func (l *lines) feed(p []byte) {
-	for len(p) > 0 {
-		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
-			l.keep(p)
-			return
-		}
-		line := p[:i]
-		if len(l.part) > 0 || l.skip {
-			l.keep(line)
-			line = l.part
-		}
-		if !l.skip {
-			l.each(bytes.TrimSuffix(line, []byte("\r")))
-		}
-		l.part, l.skip = l.part[:0], false
-		p = p[i+1:]
+// next returns the line that ends first in p, or nil where none does or it is
+// too long, and what of p comes then. The line is valid until the next call.
+func (l *lines) next(p []byte) (line, rest []byte) {
+	i := bytes.IndexByte(p, '\n')
+	if i < 0 {
+		l.keep(p)
+		return nil, nil
 	}
+	line, rest = p[:i], p[i+1:]
+	if len(l.part) > 0 || l.skip {
+		l.keep(line)
+		line = l.part
+	}
+	if l.skip {
+		line = nil
+	}
+	l.part, l.skip = l.part[:0], false
+	return bytes.TrimSuffix(line, []byte("\r")), rest
 }
 
 func (l *lines) keep(p []byte) {
@@ -50,7 +49,6 @@ func (l *lines) keep(p []byte) {
 // its headers, a checksum (4 bytes each, big endian), the headers, the
 // payload, a checksum. The checksums are the client's matter.
 type frames struct {
-	each func(payload []byte)
 	part []byte
 	skip uint32 // bytes of a frame that is not looked at
 }
@@ -60,19 +58,18 @@ const (
 	frameTail    = 4
 )
 
-func (f *frames) feed(p []byte) {
-	for len(p) > 0 {
-		if f.skip > 0 {
-			n := min(int64(f.skip), int64(len(p)))
-			f.skip -= uint32(n)
-			p = p[n:]
-			continue
-		}
-		n := min(len(p), f.missing())
-		f.part = append(f.part, p[:n]...)
-		p = p[n:]
-		f.step()
+// next takes bytes from the start of p, and returns the payload of the frame
+// that ends with them, or nil where none does, and what of p comes then. The
+// payload is valid until the next call.
+func (f *frames) next(p []byte) (payload, rest []byte) {
+	if f.skip > 0 {
+		n := min(int64(f.skip), int64(len(p)))
+		f.skip -= uint32(n)
+		return nil, p[n:]
 	}
+	n := min(len(p), f.missing())
+	f.part = append(f.part, p[:n]...)
+	return f.step(), p[n:]
 }
 
 // missing is how many bytes are needed for the next step, at least 1.
@@ -83,9 +80,9 @@ func (f *frames) missing() int {
 	return int(binary.BigEndian.Uint32(f.part)) - len(f.part)
 }
 
-func (f *frames) step() {
+func (f *frames) step() (payload []byte) {
 	if len(f.part) < framePrelude {
-		return
+		return nil
 	}
 	total, headers := binary.BigEndian.Uint32(f.part), binary.BigEndian.Uint32(f.part[4:])
 	switch {
@@ -94,9 +91,10 @@ func (f *frames) step() {
 	case total > maxEvent:
 		f.skip, f.part = total-framePrelude, nil
 	case len(f.part) == int(total):
-		f.each(f.part[framePrelude+headers : total-frameTail])
+		payload = f.part[framePrelude+headers : total-frameTail]
 		f.part = f.part[:0]
 	}
+	return payload
 }
 
 // frame takes the payload of Bedrock's frames: {"bytes":"BASE64"} around an

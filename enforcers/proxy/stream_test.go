@@ -74,7 +74,7 @@ func TestCountedOncePassedOn(t *testing.T) {
 	const event = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n"
 	r := newRig(t, nil)
 	for _, gone := range []bool{false, true} {
-		m := newMeter("text/event-stream")
+		m := newMeter("text/event-stream", &r.server.counters)
 		w := &witness{ResponseRecorder: httptest.NewRecorder(), m: m, gone: gone}
 		resp := &http.Response{StatusCode: 200, ContentLength: -1, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(event))}
 		func() {

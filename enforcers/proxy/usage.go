@@ -6,6 +6,7 @@ import (
 	"mime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aicodesit/cordon/internal/strictjson"
@@ -31,8 +32,8 @@ type counts struct {
 }
 
 // field is where a count of the name is kept, nil for names of no count.
-func (c *counts) field(name string) *int64 {
-	switch name {
+func (c *counts) field(name []byte) *int64 {
+	switch string(name) {
 	case "input_tokens":
 		return &c.input
 	case "output_tokens":
@@ -51,8 +52,8 @@ func (c *counts) field(name string) *int64 {
 
 // said is a part of an answer, as far as it tells what was used.
 type said struct {
-	kind  string // its "type"
-	usage bool   // there is one at the top
+	final bool // its "type" is that of the last one with a count
+	usage bool // there is one at the top
 	at    [3]counts
 }
 
@@ -63,44 +64,65 @@ const (
 	atResponse // of response.completed
 )
 
+// counter reads parts of answers, one after the other. Of one it keeps nothing
+// for the next but memory.
+type counter struct {
+	walker strictjson.Walker
+	said   said
+}
+
 // listen reads JSON. It returns false where that is none, or a count is none.
-func listen(text []byte) (s said, ok bool) {
-	err := strictjson.Walk(text, func(path strictjson.Path, v strictjson.Value) error { return s.visit(path, v) })
+func (c *counter) listen(text []byte) (s said, ok bool) {
+	err := c.walker.Walk(text, &c.said)
+	s, c.said = c.said, said{}
 	return s, err == nil
 }
 
 var errNoCount = errors.New("not a count")
 
-func (s *said) visit(path strictjson.Path, v strictjson.Value) error {
+// Visit is called for each value.
+func (s *said) Visit(path strictjson.Path, v strictjson.Value) error {
+	if len(path) == 0 {
+		return nil
+	}
 	at := atTop
-	switch {
-	case path.Is("type"):
-		s.kind = v.Text()
+	switch string(path[0]) {
+	case "type":
+		if kind := v.Text(); len(path) == 1 {
+			s.final = string(kind) == "message_delta" || string(kind) == "response.completed"
+		}
 		return nil
-	case path.Is("usage"):
-		s.usage = v.Kind == strictjson.Object
-		return nil
-	case path.Begins("usage"):
-	case path.Begins("message", "usage"):
+	case "usage":
+		if len(path) == 1 {
+			s.usage = v.Kind == strictjson.Object
+		}
+	case "message":
 		at, path = atMessage, path[1:]
-	case path.Begins("response", "usage"):
+	case "response":
 		at, path = atResponse, path[1:]
-	default:
+	}
+	if len(path) < 2 || string(path[0]) != "usage" {
 		return nil
 	}
-	var count *int64
-	switch {
-	case len(path) == 2:
-		count = s.at[at].field(string(path[1]))
-	case path.Is("usage", "cache_creation", "ephemeral_1h_input_tokens"):
-		count = &s.at[at].cacheWriteLong
-	}
+	count := s.at[at].in(path[1:])
 	if count == nil || v.Kind == strictjson.Null {
 		return nil
 	}
 	var err error
 	if *count, err = strconv.ParseInt(string(v.Raw), 10, 64); err != nil {
 		return errNoCount
+	}
+	return nil
+}
+
+// in is where the count at a path inside of a usage object is kept, nil for
+// what is none.
+func (c *counts) in(path strictjson.Path) *int64 {
+	switch {
+	case len(path) == 1:
+		return c.field(path[0])
+	case path.Is("cache_creation", "ephemeral_1h_input_tokens"):
+		return &c.cacheWriteLong
 	}
 	return nil
 }
@@ -113,6 +135,7 @@ type meter struct {
 	complete bool  // the last count was there
 	passed   int64 // bytes of what was said without a count
 
+	counters *sync.Pool // of *counter
 	told     told
 	lines    lines
 	frames   frames
@@ -141,31 +164,65 @@ func mediaType(contentType string) string {
 	return kind
 }
 
-// newMeter returns the meter for an answer of the content type.
-func newMeter(contentType string) *meter {
-	m := &meter{}
+// newMeter returns the meter for an answer of the content type. It allocates
+// nothing where it is inlined and its meter stays in the function.
+func newMeter(contentType string, counters *sync.Pool) *meter {
+	return &meter{told: tells(contentType), counters: counters}
+}
+
+// tells is where an answer of the content type tells what was used.
+func tells(contentType string) told {
 	kind := mediaType(contentType)
 	switch {
 	case kind == "text/event-stream":
-		m.told, m.lines.each = inLines, m.line
+		return inLines
 	case kind == "application/vnd.amazon.eventstream":
-		m.told, m.frames.each = inFrames, m.frame
+		return inFrames
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
-		m.told = inDocument
+		return inDocument
 	}
-	return m
+	return nowhere
 }
 
 // feed takes the next bytes.
 func (m *meter) feed(p []byte) {
 	switch m.told {
 	case inLines:
-		m.lines.feed(p)
+		m.feedLines(p)
 	case inFrames:
-		m.frames.feed(p)
+		m.feedFrames(p)
 	case inDocument:
 		m.document.feed(p)
 	}
+}
+
+func (m *meter) feedLines(p []byte) {
+	for len(p) > 0 {
+		var line []byte
+		if line, p = m.lines.next(p); line != nil {
+			m.line(line)
+		}
+	}
+}
+
+func (m *meter) feedFrames(p []byte) {
+	for len(p) > 0 {
+		var payload []byte
+		if payload, p = m.frames.next(p); payload != nil {
+			m.frame(payload)
+		}
+	}
+}
+
+// listen reads JSON with what any meter may use.
+func (m *meter) listen(text []byte) (said, bool) {
+	c, ok := m.counters.Get().(*counter)
+	if !ok {
+		c = &counter{}
+	}
+	s, ok := c.listen(text)
+	m.counters.Put(c)
+	return s, ok
 }
 
 // end says that the answer is whole.
@@ -173,8 +230,8 @@ func (m *meter) end() {
 	if m.told != inDocument || m.document.over {
 		return
 	}
-	if s, ok := listen(m.document.text); ok && s.usage {
-		m.add(s.at[atTop])
+	if s, ok := m.listen(m.document.text); ok && s.usage {
+		m.add(&s.at[atTop])
 		m.complete = true
 	}
 }
@@ -195,18 +252,17 @@ func (m *meter) event(data []byte) {
 		m.passed += max(1, int64(len(data))-frame)
 		return
 	}
-	s, ok := listen(data)
+	s, ok := m.listen(data)
 	if !ok {
 		return
 	}
-	for _, c := range s.at {
-		m.add(c)
+	for i := range s.at {
+		m.add(&s.at[i])
 	}
-	final := s.kind == "message_delta" || s.kind == "response.completed" || s.at[atTop].prompt > 0
-	m.complete = m.complete || final
+	m.complete = m.complete || s.final || s.at[atTop].prompt > 0
 }
 
-func (m *meter) add(c counts) {
+func (m *meter) add(c *counts) {
 	long := min(c.cacheWriteLong, c.cacheWrite)
 	m.used.Input = max(m.used.Input, c.input, c.prompt)
 	m.used.CacheRead = max(m.used.CacheRead, c.cacheRead)

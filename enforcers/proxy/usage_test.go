@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -60,7 +62,7 @@ func TestMeter(t *testing.T) {
 				if step < 4096 && len(tt.text) > 1<<20 {
 					continue
 				}
-				m := newMeter(tt.kind)
+				m := newMeter(tt.kind, new(sync.Pool))
 				for rest := tt.text; rest != ""; {
 					n := min(step, len(rest))
 					m.feed([]byte(rest[:n]))
@@ -72,6 +74,44 @@ func TestMeter(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of an event nothing is kept, be it one or not, that the next could show.
+func TestCounterKeepsNothing(t *testing.T) {
+	var c counter
+	for _, text := range []string{
+		dataOf(startEvent), dataOf(lastEvent), dataOf(deltaEvent), `{"usage":{"input_tokens":5,"output_tokens":"x"}}`, `{"type":"message_delta","usage":{"input_tokens":`,
+		`[{"usage":{}}]`, `{"response":{"usage":{"input_tokens":9}}}`, `{}`, `{"usage":[]}`,
+	} {
+		want, well := new(counter).listen([]byte(text))
+		got, ok := c.listen([]byte(text))
+		if got != want || ok != well {
+			t.Errorf("%s after others: %+v %v, want %+v %v", text, got, ok, want, well)
+		}
+		if !reflect.DeepEqual(c, counter{}) {
+			t.Errorf("%s: it keeps %+v", text, c)
+		}
+	}
+}
+
+// An answer that comes line by line is metered without an allocation.
+func TestMeterAllocations(t *testing.T) {
+	text := []byte(deltaEvent)
+	counters := new(sync.Pool)
+	if n := testing.AllocsPerRun(100, func() {
+		m := newMeter("text/event-stream; charset=utf-8", counters)
+		for range 3 {
+			m.feed(text)
+		}
+		m.end()
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	var c counter
+	event := []byte(dataOf(startEvent))
+	if n := testing.AllocsPerRun(100, func() { c.listen(event) }); n > 0 {
+		t.Errorf("%v allocations for a count", n)
 	}
 }
 
@@ -103,7 +143,7 @@ func FuzzMeter(f *testing.F) {
 	f.Add("application/json", `{"usage":{"input_tokens":5}}`, 1)
 	f.Fuzz(func(t *testing.T, kind, text string, cut int) {
 		cut = max(0, min(cut, len(text)))
-		whole, parts := newMeter(kind), newMeter(kind)
+		whole, parts := newMeter(kind, new(sync.Pool)), newMeter(kind, new(sync.Pool))
 		whole.feed([]byte(text))
 		whole.end()
 		parts.feed([]byte(text[:cut]))
@@ -120,6 +160,16 @@ func BenchmarkMeter(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		newMeter("text/event-stream").feed(text)
+		newMeter("text/event-stream", new(sync.Pool)).feed(text)
+	}
+}
+
+// BenchmarkEvent is an event with a count, as the first of a stream is.
+func BenchmarkEvent(b *testing.B) {
+	text := []byte(startEvent)
+	m := newMeter("text/event-stream", new(sync.Pool))
+	b.ReportAllocs()
+	for b.Loop() {
+		m.feed(text)
 	}
 }

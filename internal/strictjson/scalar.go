@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"unicode/utf8"
 )
 
-// quoted checks the string at hand.
-func (w *walker) quoted() error {
+// quoted checks the string at hand, and tells whether there is an escape in it.
+func (w *Walker) quoted() (escaped bool, err error) {
 	start := w.at
 	w.at++
 	ascii := true
@@ -17,25 +18,26 @@ func (w *walker) quoted() error {
 		case c == '"':
 			w.at++
 			if !ascii && !utf8.Valid(w.text[start:w.at]) {
-				return fmt.Errorf("JSON: the string at byte %d is not UTF-8", start)
+				return escaped, fmt.Errorf("JSON: the string at byte %d is not UTF-8", start)
 			}
-			return nil
+			return escaped, nil
 		case c == '\\':
+			escaped = true
 			if err := w.escape(); err != nil {
-				return err
+				return escaped, err
 			}
 		case c < ' ':
-			return w.wrong("no control character")
+			return escaped, w.wrong("no control character")
 		default:
 			ascii = ascii && c < utf8.RuneSelf
 			w.at++
 		}
 	}
-	return w.wrong("the end of the string")
+	return escaped, w.wrong("the end of the string")
 }
 
-// plain returns how many bytes at the start of text, in steps of eight, are
-// ASCII and need no look: no quote, backslash or control character.
+// plain returns how many bytes at the start of text are ASCII and need no look:
+// no quote, backslash or control character. Of the last seven it tells nothing.
 func plain(text []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	n := 0
@@ -44,14 +46,14 @@ func plain(text []byte) int {
 		quote, back := v^ones*'"', v^ones*'\\'
 		// A byte of x is below b when its high bit is set in (x - b) &^ x.
 		odd := v | (v-ones*' ')&^v | (quote-ones)&^quote | (back-ones)&^back
-		if odd&highs != 0 {
-			break
+		if odd &= highs; odd != 0 { // the lowest is right: a carry goes up
+			return n + bits.TrailingZeros64(odd)/8
 		}
 	}
 	return n
 }
 
-func (w *walker) escape() error {
+func (w *Walker) escape() error {
 	if w.at+1 >= len(w.text) {
 		return w.wrong("an escape")
 	}
@@ -74,7 +76,7 @@ func (w *walker) escape() error {
 }
 
 // unit reads \uXXXX.
-func (w *walker) unit() (unit int, ok bool) {
+func (w *Walker) unit() (unit int, ok bool) {
 	if len(w.text)-w.at < 6 || w.text[w.at] != '\\' || w.text[w.at+1] != 'u' {
 		return 0, false
 	}
@@ -89,7 +91,7 @@ func (w *walker) unit() (unit int, ok bool) {
 	return unit, true
 }
 
-func (w *walker) number() error {
+func (w *Walker) number() error {
 	if w.peek() == '-' {
 		w.at++
 	}
@@ -116,7 +118,7 @@ func (w *walker) number() error {
 	return nil
 }
 
-func (w *walker) digits() bool {
+func (w *Walker) digits() bool {
 	start := w.at
 	for c := w.peek(); c >= '0' && c <= '9'; c = w.peek() {
 		w.at++

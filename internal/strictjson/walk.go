@@ -24,16 +24,18 @@ const (
 
 // Value is a value as it stands in the text.
 type Value struct {
-	Kind Kind
-	Raw  []byte // with quotes or brackets; part of the text
+	Kind    Kind
+	escaped bool   // a String in which there is a backslash
+	Raw     []byte // with quotes or brackets; part of the text
 }
 
-// Text returns the content of a String, and "" of any other kind.
-func (v Value) Text() string {
+// Text returns the content of a String, and nothing of any other kind. It is
+// part of the text where that has no escape: who keeps it copies it.
+func (v Value) Text() []byte {
 	if v.Kind != String {
-		return ""
+		return nil
 	}
-	return string(unquote(v.Raw))
+	return unquote(v.Raw, v.escaped)
 }
 
 // Path is where a value is: the names from the outermost object on, and nil
@@ -69,29 +71,32 @@ func is(element []byte, name string) bool {
 	return element != nil && string(element) == name
 }
 
-// Walk checks all of text and calls visit for each value, what it contains
-// first. The path and the value are valid during the call only. An error of
-// visit ends the walk and is returned as it is.
-func Walk(text []byte, visit func(Path, Value) error) error {
-	w := &walker{text: text, visit: visit}
-	w.path, w.names = w.room.path[:0], w.room.names[:0]
-	w.space()
-	if err := w.value(); err != nil {
-		return err
-	}
-	w.space()
-	if w.at != len(text) {
-		return w.wrong("the end")
-	}
-	return nil
+// Visitor is told of the values in a text.
+type Visitor interface {
+	// Visit is called for each value, what it contains first. The path is
+	// valid during the call only, the value as long as the text. An error ends
+	// the walk, which returns it as it is.
+	Visit(Path, Value) error
 }
 
-type walker struct {
-	text  []byte
-	at    int
-	path  Path
-	names [][]byte // of the objects at hand, few of each
-	visit func(Path, Value) error
+// Walk is [Walker.Walk] with a function for the visitor.
+func Walk(text []byte, visit func(Path, Value) error) error {
+	return new(Walker).Walk(text, visitFunc(visit))
+}
+
+type visitFunc func(Path, Value) error
+
+// Visit calls f.
+func (f visitFunc) Visit(p Path, v Value) error { return f(p, v) }
+
+// Walker walks texts, one after the other, in the same memory: who walks often
+// keeps one. It keeps nothing of a text. The zero Walker is ready.
+type Walker struct {
+	text    []byte
+	at      int
+	path    Path
+	names   [][]byte // of the objects at hand, few of each
+	visitor Visitor
 
 	room struct { // of path and names, mostly enough
 		path  [8][]byte
@@ -99,19 +104,40 @@ type walker struct {
 	}
 }
 
-func (w *walker) wrong(expected string) error {
+// Walk checks all of text and tells v of each value.
+func (w *Walker) Walk(text []byte, v Visitor) error {
+	w.text, w.at, w.visitor = text, 0, v
+	w.path, w.names = w.room.path[:0], w.room.names[:0]
+	err := w.whole()
+	*w = Walker{}
+	return err
+}
+
+func (w *Walker) whole() error {
+	w.space()
+	if err := w.value(); err != nil {
+		return err
+	}
+	w.space()
+	if w.at != len(w.text) {
+		return w.wrong("the end")
+	}
+	return nil
+}
+
+func (w *Walker) wrong(expected string) error {
 	return fmt.Errorf("JSON: expected %s at byte %d", expected, w.at)
 }
 
 // peek returns the next byte, 0 at the end.
-func (w *walker) peek() byte {
+func (w *Walker) peek() byte {
 	if w.at < len(w.text) {
 		return w.text[w.at]
 	}
 	return 0
 }
 
-func (w *walker) space() {
+func (w *Walker) space() {
 	for w.at < len(w.text) {
 		switch w.text[w.at] {
 		case ' ', '\t', '\n', '\r':
@@ -122,36 +148,41 @@ func (w *walker) space() {
 	}
 }
 
-func (w *walker) value() error {
+func (w *Walker) value() error {
 	start := w.at
-	kind, err := w.scan()
+	v, err := w.scan()
 	if err != nil {
 		return err
 	}
-	return w.visit(w.path, Value{kind, w.text[start:w.at]})
+	v.Raw = w.text[start:w.at]
+	return w.visitor.Visit(w.path, v)
 }
 
-func (w *walker) scan() (Kind, error) {
-	switch c := w.peek(); {
-	case c == '{':
-		return Object, w.object()
-	case c == '[':
-		return Array, w.array()
-	case c == '"':
-		return String, w.quoted()
-	case c == 't':
-		return Bool, w.word("true")
-	case c == 'f':
-		return Bool, w.word("false")
-	case c == 'n':
-		return Null, w.word("null")
-	case c == '-' || c >= '0' && c <= '9':
-		return Number, w.number()
+// scan goes to the value's end.
+func (w *Walker) scan() (v Value, err error) {
+	switch w.peek() {
+	case '{':
+		v.Kind, err = Object, w.object()
+	case '[':
+		v.Kind, err = Array, w.array()
+	case '"':
+		v.Kind = String
+		v.escaped, err = w.quoted()
+	case 't':
+		v.Kind, err = Bool, w.word("true")
+	case 'f':
+		v.Kind, err = Bool, w.word("false")
+	case 'n':
+		v.Kind, err = Null, w.word("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		v.Kind, err = Number, w.number()
+	default:
+		err = w.wrong("a value")
 	}
-	return Null, w.wrong("a value")
+	return v, err
 }
 
-func (w *walker) word(word string) error {
+func (w *Walker) word(word string) error {
 	if !bytes.HasPrefix(w.text[w.at:], []byte(word)) {
 		return w.wrong(word)
 	}
@@ -159,7 +190,7 @@ func (w *walker) word(word string) error {
 	return nil
 }
 
-func (w *walker) enter() error {
+func (w *Walker) enter() error {
 	if len(w.path) >= MaxDepth {
 		return fmt.Errorf("JSON: nested deeper than %d", MaxDepth)
 	}
@@ -169,7 +200,7 @@ func (w *walker) enter() error {
 	return nil
 }
 
-func (w *walker) array() error {
+func (w *Walker) array() error {
 	if err := w.enter(); err != nil {
 		return err
 	}
@@ -195,7 +226,7 @@ func (w *walker) array() error {
 	return nil
 }
 
-func (w *walker) object() error {
+func (w *Walker) object() error {
 	if err := w.enter(); err != nil {
 		return err
 	}
@@ -222,15 +253,16 @@ func (w *walker) object() error {
 	return nil
 }
 
-func (w *walker) member(names *names) error {
+func (w *Walker) member(names *names) error {
 	start := w.at
 	if w.peek() != '"' {
 		return w.wrong("a name")
 	}
-	if err := w.quoted(); err != nil {
+	escaped, err := w.quoted()
+	if err != nil {
 		return err
 	}
-	name := unquote(w.text[start:w.at])
+	name := unquote(w.text[start:w.at], escaped)
 	if !names.add(name) {
 		return fmt.Errorf("JSON: the name at byte %d is there twice", start)
 	}
@@ -241,16 +273,15 @@ func (w *walker) member(names *names) error {
 	w.at++
 	w.space()
 	w.path[len(w.path)-1] = name
-	err := w.value()
+	err = w.value()
 	w.path[len(w.path)-1] = nil
 	return err
 }
 
 // unquote returns what a quoted string that was checked stands for, never nil.
-func unquote(raw []byte) []byte {
-	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return inner
+func unquote(raw []byte, escaped bool) []byte {
+	if !escaped {
+		return raw[1 : len(raw)-1]
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil { // it was checked
@@ -261,7 +292,7 @@ func unquote(raw []byte) []byte {
 
 // names is the set of an object's names. Few are compared one by one.
 type names struct {
-	walker *walker
+	walker *Walker
 	from   int // of the walker's names, those from here on
 	many   map[string]struct{}
 }
