@@ -28,6 +28,7 @@ type body struct {
 
 	mu      sync.Mutex
 	data    []byte
+	lent    *[]byte // by the pool, for data; nil where that is the body's own
 	held    int64
 	readers []*bodyReader
 	first   struct { // of readers: mostly there is one upstream
@@ -62,12 +63,13 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*bod
 // cheaper than a timer for each.
 type reads struct {
 	mu   sync.Mutex
-	open map[*read]struct{}
+	open []*read
 }
 
 type read struct {
 	since time.Time
 	conn  http.ResponseWriter
+	place int // in the list of those open
 	late  bool
 }
 
@@ -75,18 +77,19 @@ type read struct {
 func (r *reads) begin(one *read, w http.ResponseWriter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one.since, one.conn = time.Now(), w
-	if r.open == nil {
-		r.open = map[*read]struct{}{}
-	}
-	r.open[one] = struct{}{}
+	one.since, one.conn, one.place = time.Now(), w, len(r.open)
+	r.open = append(r.open, one)
 }
 
-// done tells whether a body was in time.
+// done notes that a body which had begun is read no more, and tells whether it
+// was in time.
 func (r *reads) done(one *read) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.open, one)
+	last := len(r.open) - 1
+	r.open[last].place = one.place
+	r.open[one.place], r.open[last] = r.open[last], nil
+	r.open = r.open[:last]
 	return !one.late
 }
 
@@ -95,7 +98,7 @@ func (r *reads) done(one *read) bool {
 func (r *reads) end(before time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for one := range r.open {
+	for _, one := range r.open {
 		if one.since.Before(before) {
 			one.late = true
 			_ = http.NewResponseController(one.conn).SetReadDeadline(time.Unix(1, 0))
@@ -151,31 +154,32 @@ func (b *body) grow(size int64) bool {
 		return false
 	}
 	b.held += more
-	larger := b.room(size)[:len(b.data)]
-	copy(larger, b.data)
+	larger, lent := b.room(size)
+	larger = larger[:copy(larger, b.data)]
 	b.recycle()
-	b.data = larger
+	b.data, b.lent = larger, lent
 	return true
 }
 
-// room is memory for size bytes.
-func (b *body) room(size int64) []byte {
+// room is memory for size bytes, and where it is lent by the pool, that.
+func (b *body) room(size int64) (room []byte, lent *[]byte) {
 	if size < pooled/8 || size > pooled {
-		return make([]byte, size)
+		return make([]byte, size), nil
 	}
-	if have, ok := b.pool.Get().(*[]byte); ok {
-		return *have
+	lent, ok := b.pool.Get().(*[]byte)
+	if !ok {
+		whole := make([]byte, pooled)
+		lent = &whole
 	}
-	return make([]byte, pooled)
+	return *lent, lent
 }
 
 // recycle lets another request have the memory.
 func (b *body) recycle() {
-	if cap(b.data) == pooled {
-		whole := b.data[:pooled]
-		b.pool.Put(&whole)
+	if b.lent != nil {
+		b.pool.Put(b.lent)
 	}
-	b.data = nil
+	b.data, b.lent = nil, nil
 }
 
 // bytes returns what came, nil after drop.
@@ -192,7 +196,9 @@ func (b *body) drop() {
 	for _, r := range b.readers {
 		_ = r.Close()
 	}
-	b.gate.release(b.held)
+	if b.held > 0 { // it may have been dropped before
+		b.gate.release(b.held)
+	}
 	b.recycle()
 	b.readers, b.held = nil, 0
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +60,7 @@ func (g *gates) of(s Session) *gate {
 
 // make is apart from of, where what it keeps would be allocated each time.
 func (g *gates) make(key gateKey, alive context.Context) *gate {
-	made := &gate{all: g, alive: alive, running: map[*ending.Context]struct{}{}}
+	made := &gate{all: g, alive: alive}
 	context.AfterFunc(alive, func() {
 		g.mu.Lock()
 		if g.open[key] == made { // not that of the session's next token
@@ -80,32 +81,35 @@ type gate struct {
 	times   []int64 // when the requests of the last minute came, in nanoseconds since 1970, if there is a rate
 	active  int
 	memory  int64
-	running map[*ending.Context]struct{} // the requests that end with the session
-	over    error                        // why it ended
+	running []*ending.Context // the requests that end with the session: as many as one has connections
+	over    error             // why it ended
 }
 
-// enter admits a request. Refused ones don't count.
-func (g *gate) enter(now time.Time) (leave func(), bad *refusal) {
+// enter admits a request, which leaves in the end. Refused ones don't count.
+func (g *gate) enter(now time.Time) *refusal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	limit := g.all.limit
+	limit := &g.all.limit
 	if limit.RequestsPerMinute > 0 {
 		if wait := g.wait(now, limit.RequestsPerMinute); wait > 0 {
-			return nil, tooMany("rate", fmt.Sprintf("more than %d requests in a minute", limit.RequestsPerMinute), wait)
+			return tooMany("rate", fmt.Sprintf("more than %d requests in a minute", limit.RequestsPerMinute), wait)
 		}
 	}
 	if limit.Concurrent > 0 && g.active >= limit.Concurrent {
-		return nil, tooMany("concurrent", fmt.Sprintf("more than %d requests at a time", limit.Concurrent), time.Second)
+		return tooMany("concurrent", fmt.Sprintf("more than %d requests at a time", limit.Concurrent), time.Second)
 	}
 	if limit.RequestsPerMinute > 0 {
 		g.times = append(g.times, now.UnixNano())
 	}
 	g.active++
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.active--
-	}, nil
+	return nil
+}
+
+// leave makes room for another request.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.active--
 }
 
 // watch ends the request when the session ends, and at once if it has.
@@ -116,14 +120,20 @@ func (g *gate) watch(request *ending.Context) {
 		request.End(g.over)
 		return
 	}
-	g.running[request] = struct{}{}
+	g.running = append(g.running, request)
 }
 
 // unwatch lets go of a request that is through.
 func (g *gate) unwatch(request *ending.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.running, request)
+	i := slices.Index(g.running, request)
+	if i < 0 {
+		return
+	}
+	last := len(g.running) - 1
+	g.running[i], g.running[last] = g.running[last], nil
+	g.running = g.running[:last]
 }
 
 // end ends the session's requests, of now and later.
@@ -131,7 +141,7 @@ func (g *gate) end(cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = cause
-	for request := range g.running {
+	for _, request := range g.running {
 		request.End(cause)
 	}
 }

@@ -50,6 +50,31 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 	}
 }
 
+// Requests that are through let go of the gate in any order, and of nothing else.
+func TestUnwatch(t *testing.T) {
+	for leaves := range 3 {
+		g := &gate{all: newGates(nil)}
+		var all []*ending.Context
+		for range 3 {
+			all = append(all, ending.New())
+			g.watch(all[len(all)-1])
+		}
+		for range 2 { // the second time it is gone
+			g.unwatch(all[leaves])
+		}
+		g.end(errEnded)
+		for i, c := range all {
+			if (c.Err() != nil) != (i != leaves) {
+				t.Errorf("%d leaves, %d: %v", leaves, i, c.Err())
+			}
+			g.unwatch(c)
+		}
+		if len(g.running) != 0 {
+			t.Errorf("%d are left", len(g.running))
+		}
+	}
+}
+
 // The name of an account that is kept is the one that would be made.
 func TestAccountNames(t *testing.T) {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -73,11 +73,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, addr netip.Addr,
 		return bad
 	}
 	gate := s.gates.of(session)
-	leave, bad := gate.enter(x.start)
-	if bad != nil {
+	if bad := gate.enter(x.start); bad != nil {
 		return bad
 	}
-	defer leave()
+	defer gate.leave()
 	ctx, release := ending.Of(r.Context())
 	defer release()
 	gate.watch(ctx)

@@ -151,9 +151,9 @@ func TestRate(t *testing.T) {
 		at   time.Duration
 		wait time.Duration
 	}{{0, 0}, {time.Second, 0}, {2 * time.Second, 58 * time.Second}, {59 * time.Second, time.Second}, {60 * time.Second, 0}, {60 * time.Second, time.Second}, {61 * time.Second, 0}} {
-		leave, bad := one.enter(now.Add(tt.at))
+		bad := one.enter(now.Add(tt.at))
 		if bad == nil {
-			leave()
+			one.leave()
 		}
 		if (bad == nil) != (tt.wait == 0) || bad != nil && bad.retry != tt.wait {
 			t.Errorf("%d: got %+v, want to wait %v", i, bad, tt.wait)

@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// readText lets a server read a body.
+func readText(t testing.TB, s *Server, g *gate, text []byte) *body {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, "/", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, bad := s.readBody(httptest.NewRecorder(), r, g)
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	return b
+}
+
+// Memory that a body had before shows nothing of it, and is that of one body at
+// a time, however often one is dropped.
+func TestBodyMemoryIsReused(t *testing.T) {
+	s, g := &Server{}, &gate{all: newGates(nil)}
+	for _, size := range []int{1, pooled/8 - 1, pooled / 8, pooled - 1, pooled, pooled + 1, 3 * pooled} {
+		first := readText(t, s, g, bytes.Repeat([]byte{'a'}, size))
+		kept := first.reader()
+		first.drop()
+		first.drop()
+		if n, err := kept.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("%d bytes: %d can still be read, %v", size, n, err)
+		}
+		second, third := bytes.Repeat([]byte{'b'}, size), bytes.Repeat([]byte{'c'}, max(1, size-1))
+		two, three := readText(t, s, g, second), readText(t, s, g, third)
+		if !bytes.Equal(two.bytes(), second) || !bytes.Equal(three.bytes(), third) {
+			t.Errorf("%d bytes: not what was sent", size)
+		}
+		for b, want := range map[*body][]byte{two: second, three: third} {
+			var got bytes.Buffer
+			if _, err := b.reader().(io.WriterTo).WriteTo(&got); err != nil || !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("%d bytes: the upstream gets others: %v", size, err)
+			}
+			b.drop()
+		}
+		if held := g.all.memory.Load(); held != 0 || g.memory != 0 {
+			t.Errorf("%d bytes: %d and %d are held", size, held, g.memory)
+		}
+	}
+}
+
+// Bodies are read no more in any order; only those that began too long ago are late.
+func TestReads(t *testing.T) {
+	for first := range 3 {
+		for second := range 3 {
+			if second == first {
+				continue
+			}
+			var r reads
+			all := make([]read, 3)
+			for i := range all {
+				r.begin(&all[i], httptest.NewRecorder())
+			}
+			all[1].since = time.Now().Add(-time.Hour)
+			if !r.end(time.Now().Add(-time.Minute)) {
+				t.Error("none is read")
+			}
+			for left, i := range []int{first, second, 3 - first - second} {
+				if r.done(&all[i]) != (i != 1) {
+					t.Errorf("%d: late %v", i, all[i].late)
+				}
+				if r.end(time.Time{}) != (left < 2) || len(r.open) != 2-left {
+					t.Errorf("%d are left", len(r.open))
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkBody(b *testing.B) {
+	for name, size := range map[string]int{"small": 86, "large": 100 << 10} {
+		b.Run(name, func(b *testing.B) {
+			s, g, w := &Server{}, &gate{all: newGates(nil)}, httptest.NewRecorder()
+			sent := make([]byte, size)
+			text := bytes.NewReader(sent)
+			r := &http.Request{Body: io.NopCloser(text), ContentLength: int64(size)}
+			b.ReportAllocs()
+			for b.Loop() {
+				text.Reset(sent)
+				read, bad := s.readBody(w, r, g)
+				if bad != nil {
+					b.Fatal(bad)
+				}
+				read.drop()
+			}
+		})
+	}
+}
