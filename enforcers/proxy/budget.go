@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,9 +34,9 @@ type ledger struct {
 	now     func() time.Time
 
 	mu       sync.Mutex
-	accounts map[string]*account
-	names    map[named]string // of accounts, as key makes them
-	changed  bool             // since it was last written down
+	accounts map[string]*account // by name, as key makes it
+	known    map[named]*account  // the same, or some of them, by what the name is made of
+	changed  bool                // since it was last written down
 }
 
 // account is one budget's for one session or project in one period.
@@ -45,11 +47,11 @@ type account struct {
 }
 
 func newLedger(budgets []specs.Budget) *ledger {
-	return &ledger{budgets: budgets, now: time.Now, accounts: map[string]*account{}, names: map[named]string{}}
+	return &ledger{budgets: budgets, now: time.Now, accounts: map[string]*account{}, known: map[named]*account{}}
 }
 
 // key names the account of a budget. Periods begin at multiples of Every.
-func key(b specs.Budget, s Session, now time.Time) string {
+func key(b *specs.Budget, s *Session, now time.Time) string {
 	who := "all"
 	switch {
 	case b.Scope == specs.BudgetProject && s.Lease.Project != "":
@@ -70,39 +72,61 @@ type named struct {
 	started, period int64
 }
 
-// maxNames bounds how many names are kept.
-const maxNames = 1024
+// maxKnown bounds how many accounts are known by what their name is made of.
+const maxKnown = 1024
 
-// name is key's, which takes longer to make than all else of a reservation.
-func (l *ledger) name(budget int, s Session, now time.Time) string {
-	b := l.budgets[budget]
+// account returns a budget's account, and nil if there is none yet. To make its
+// name would take longer than all else of a reservation.
+func (l *ledger) account(budget int, s *Session, now time.Time) *account {
+	b := &l.budgets[budget]
 	of := named{budget: budget, project: s.Lease.Project, id: s.Lease.ID, started: s.Lease.Started.Unix()}
 	if b.Every > 0 {
 		of.period = period(b, now).Unix()
 	}
-	have, ok := l.names[of]
-	if ok {
+	if have := l.known[of]; have != nil {
 		return have
 	}
-	if len(l.names) >= maxNames {
-		clear(l.names)
+	have := l.accounts[key(b, s, now)]
+	if have == nil {
+		return nil
 	}
-	made := key(b, s, now)
-	l.names[of] = made
-	return made
+	if len(l.known) >= maxKnown {
+		clear(l.known)
+	}
+	l.known[of] = have
+	return have
 }
 
-func period(b specs.Budget, now time.Time) time.Time {
+// open returns a budget's account, which it makes if there is none yet.
+func (l *ledger) open(budget int, s *Session, now time.Time) *account {
+	k := key(&l.budgets[budget], s, now)
+	if l.accounts[k] == nil { // else it is that of a budget before this one
+		l.accounts[k] = &account{}
+	}
+	return l.accounts[k]
+}
+
+// tidy forgets accounts that can't count any more.
+func (l *ledger) tidy(now time.Time) {
+	before := len(l.accounts)
+	maps.DeleteFunc(l.accounts, func(name string, a *account) bool { return stale(name, a, now) })
+	if len(l.accounts) < before {
+		clear(l.known)
+	}
+}
+
+func period(b *specs.Budget, now time.Time) time.Time {
 	every := int64(max(b.Every/time.Second, 1))
 	return time.Unix(now.Unix()/every*every, 0)
 }
 
-// reservation is a request's hold on the budgets.
+// reservation is a request's hold on the budgets. An account on which
+// something is reserved is never forgotten.
 type reservation struct {
-	ledger *ledger
-	keys   []string
-	room   [2]string
-	most   amount
+	ledger   *ledger
+	accounts []*account
+	room     [2]*account
+	most     amount
 }
 
 // reserve takes the most that a request may use from every budget, or from none.
@@ -111,48 +135,43 @@ func (l *ledger) reserve(s Session, most amount) (*reservation, *refusal) {
 	defer l.mu.Unlock()
 	now := l.now()
 	r := &reservation{ledger: l, most: most}
-	r.keys = r.room[:0]
-	for i, b := range l.budgets {
-		k := l.name(i, s, now)
+	r.accounts = r.room[:0]
+	for i := range l.budgets {
+		b, a := &l.budgets[i], l.account(i, &s, now)
 		var used amount
-		if a := l.accounts[k]; a != nil {
+		if a != nil {
 			used = a.spent.plus(a.reserved)
 		}
 		if what := over(b, used.plus(most)); what != "" {
 			return nil, exhausted(b, what, now)
 		}
-		r.keys = append(r.keys, k)
+		r.accounts = append(r.accounts, a)
 	}
-	r.keys = unique(r.keys)
-	for _, k := range r.keys {
-		a := l.accounts[k]
+	for i, a := range r.accounts {
 		if a == nil {
-			a = &account{}
-			l.accounts[k] = a
+			r.accounts[i] = l.open(i, &s, now)
 		}
+	}
+	r.accounts = unique(r.accounts)
+	for _, a := range r.accounts {
 		a.reserved, a.touched = a.reserved.plus(most), now
 		l.changed = true
 	}
 	return r, nil
 }
 
-// unique drops repeated keys: two budgets of one scope and period share an account.
-func unique(keys []string) []string {
-	if len(keys) < 2 {
-		return keys
-	}
-	var out []string
-	seen := map[string]bool{}
-	for _, k := range keys {
-		if !seen[k] {
-			seen[k] = true
-			out = append(out, k)
+// unique drops repeated accounts: two budgets of one scope and period share one.
+func unique(accounts []*account) []*account {
+	out := accounts[:0]
+	for _, a := range accounts {
+		if !slices.Contains(out, a) {
+			out = append(out, a)
 		}
 	}
 	return out
 }
 
-func over(b specs.Budget, a amount) string {
+func over(b *specs.Budget, a amount) string {
 	switch {
 	case b.Requests > 0 && a.Requests > b.Requests:
 		return "requests"
@@ -166,7 +185,7 @@ func over(b specs.Budget, a amount) string {
 	return ""
 }
 
-func exhausted(b specs.Budget, what string, now time.Time) *refusal {
+func exhausted(b *specs.Budget, what string, now time.Time) *refusal {
 	message := fmt.Sprintf("the %s's budget of %s does not suffice for this request", b.Scope, what)
 	if b.Every > 0 {
 		message += "; it starts anew at " + period(b, now).Add(b.Every).UTC().Format(time.RFC3339)
@@ -179,12 +198,11 @@ func exhausted(b specs.Budget, what string, now time.Time) *refusal {
 func (r *reservation) settle(used amount) {
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
-	for _, k := range r.keys {
-		a := r.ledger.accounts[k]
+	for _, a := range r.accounts {
 		a.reserved = a.reserved.minus(r.most)
 		a.spent = a.spent.plus(used)
 	}
-	r.ledger.changed = r.ledger.changed || len(r.keys) > 0
+	r.ledger.changed = r.ledger.changed || len(r.accounts) > 0
 }
 
 // prices is the price table.
@@ -192,14 +210,17 @@ type prices []specs.Price
 
 // find returns the price of a model: that of the longest pattern it matches.
 func (p prices) find(model string) (price specs.Price, ok bool) {
-	best := -1
-	for _, candidate := range p {
-		exact := len(strings.TrimSuffix(candidate.Model, "*"))
-		if specs.MatchName(candidate.Model, model) && exact > best {
-			price, ok, best = candidate, true, exact
+	best, longest := -1, -1
+	for i := range p {
+		pattern := p[i].Model
+		if exact := len(strings.TrimSuffix(pattern, "*")); exact > longest && specs.MatchName(pattern, model) {
+			best, longest = i, exact
 		}
 	}
-	return price.Complete(), ok
+	if best < 0 {
+		return price, false
+	}
+	return p[best].Complete(), true
 }
 
 // cost is what tokens cost, in millionths, rounded up.

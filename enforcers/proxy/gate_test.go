@@ -75,8 +75,9 @@ func TestUnwatch(t *testing.T) {
 	}
 }
 
-// The name of an account that is kept is the one that would be made.
-func TestAccountNames(t *testing.T) {
+// The account that is found is the one that its name is of, also when it was
+// found before.
+func TestAccounts(t *testing.T) {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	budgets := []specs.Budget{{Scope: specs.BudgetProxy}, {Scope: specs.BudgetProject}, {Scope: specs.BudgetSession}}
 	for _, every := range []time.Duration{time.Minute, 24 * time.Hour, time.Millisecond} {
@@ -86,15 +87,23 @@ func TestAccountNames(t *testing.T) {
 		}
 	}
 	l := newLedger(budgets)
-	for range 2 { // the second time they are kept
+	for round := range 3 { // it is made, found by its name, and known
 		for _, project := range []string{"", "shop", "shop2"} {
 			for _, id := range []string{"aaaaaaaa", "bbbbbbbb"} {
 				for _, started := range []time.Duration{0, time.Second} {
-					for _, now := range []time.Duration{0, time.Second, time.Minute, 25 * time.Hour} {
-						s := Session{Lease: specs.Lease{ID: id, Project: project, Started: begin.Add(-started)}}
-						for i, b := range budgets {
-							if got, want := l.name(i, s, begin.Add(now)), key(b, s, begin.Add(now)); got != want {
-								t.Fatalf("%q, want %q", got, want)
+					for _, after := range []time.Duration{0, time.Second, time.Minute, 25 * time.Hour} {
+						s, now := &Session{Lease: specs.Lease{ID: id, Project: project, Started: begin.Add(-started)}}, begin.Add(after)
+						for i := range budgets {
+							name := key(&budgets[i], s, now)
+							want := l.accounts[name]
+							if want == nil && round > 0 {
+								t.Fatalf("%s: there is none", name)
+							}
+							if got := l.account(i, s, now); got != want {
+								t.Fatalf("%s: another one", name)
+							}
+							if got := l.open(i, s, now); got == nil || got != l.accounts[name] || want != nil && got != want {
+								t.Fatalf("%s: another one is opened", name)
 							}
 						}
 					}
@@ -102,11 +111,75 @@ func TestAccountNames(t *testing.T) {
 			}
 		}
 	}
-	for i := range 2 * maxNames {
-		l.name(0, Session{}, begin)
-		l.name(2, Session{Lease: specs.Lease{Started: begin.Add(time.Duration(i) * time.Second)}}, begin)
+	for i := range 2 * maxKnown {
+		for _, budget := range []int{0, 2} {
+			s := &Session{Lease: specs.Lease{Started: begin.Add(time.Duration(i) * time.Second)}}
+			l.open(budget, s, begin)
+			l.account(budget, s, begin)
+		}
 	}
-	if len(l.names) > maxNames {
-		t.Errorf("%d names are kept", len(l.names))
+	if len(l.known) > maxKnown {
+		t.Errorf("%d accounts are known", len(l.known))
+	}
+}
+
+// An account that was forgotten is not known either: what is spent next is
+// written down. One of which something is reserved stays.
+func TestForgottenAccounts(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	l := newLedger([]specs.Budget{{Scope: specs.BudgetSession, Requests: 2}})
+	l.now = func() time.Time { return now }
+	done, runs := Session{Lease: specs.Lease{ID: "aaaaaaaa"}}, Session{Lease: specs.Lease{ID: "bbbbbbbb"}}
+	take := func(s Session) *reservation {
+		t.Helper()
+		r, bad := l.reserve(s, amount{Requests: 1})
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		return r
+	}
+	for range 2 {
+		take(done).settle(amount{Requests: 1})
+	}
+	if _, bad := l.reserve(done, amount{Requests: 1}); bad == nil {
+		t.Error("a third one is let through")
+	}
+	held := take(runs)
+	now = now.Add(31 * 24 * time.Hour)
+	l.tidy(now)
+	if len(l.accounts) != 1 {
+		t.Errorf("%d accounts, want that of the one that runs", len(l.accounts))
+	}
+	held.settle(amount{Requests: 1})
+	take(done).settle(amount{Requests: 1})
+	for _, s := range []Session{done, runs} {
+		if a := l.accounts[key(&l.budgets[0], &s, now)]; a == nil || a.spent.Requests != 1 || a.reserved != (amount{}) {
+			t.Errorf("%s: %+v", s.Lease.ID, a)
+		}
+	}
+}
+
+// Budgets of one scope and period share an account, and a request is charged
+// to it once; who is refused by one of them opens none.
+func TestSharedAccount(t *testing.T) {
+	l := newLedger([]specs.Budget{{Scope: specs.BudgetSession, Requests: 9}, {Scope: specs.BudgetSession, InputTokens: 9}, {Scope: specs.BudgetProxy}, {Scope: specs.BudgetSession}})
+	s := Session{Lease: specs.Lease{ID: "aaaaaaaa"}}
+	if _, bad := l.reserve(s, amount{Requests: 1, Input: 10}); bad == nil || len(l.accounts) != 0 {
+		t.Errorf("%v, and %d accounts", bad, len(l.accounts))
+	}
+	for i := int64(1); i <= 3; i++ {
+		r, bad := l.reserve(s, amount{Requests: 1, Input: 2})
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		r.settle(amount{Requests: 1, Input: 2})
+		if len(l.accounts) != 2 {
+			t.Errorf("%d accounts", len(l.accounts))
+		}
+		for name, a := range l.accounts {
+			if a.spent != (amount{Requests: i, Input: 2 * i}) || a.reserved != (amount{}) {
+				t.Errorf("%s: %+v", name, a)
+			}
+		}
 	}
 }

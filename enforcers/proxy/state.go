@@ -66,12 +66,8 @@ func (l *ledger) save(path string) error {
 		l.mu.Unlock()
 		return nil
 	}
-	now := l.now()
+	l.tidy(l.now())
 	for k, a := range l.accounts {
-		if stale(k, a, now) {
-			delete(l.accounts, k)
-			continue
-		}
 		f.Accounts[k] = written{a.spent.plus(a.reserved), a.touched}
 	}
 	l.changed = false
