@@ -127,13 +127,14 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 // session puts a session at an address and returns its token and its end.
 func (r *rig) session(addr, id, project string) (string, context.CancelFunc) {
 	key := "cc-sess-" + id + strings.Repeat("x", 35)
+	sum := sha256.Sum256([]byte(key))
 	ctx, end := context.WithCancel(context.Background())
 	r.t.Cleanup(end)
 	r.sessions.mu.Lock()
 	defer r.sessions.mu.Unlock()
 	r.sessions.m[netip.MustParseAddr(addr)] = Session{
 		Lease: specs.Lease{ID: id, Project: project},
-		Token: token.Token{Hash: hash(key), Proxy: "llm", Issued: time.Now(), Expires: time.Now().Add(time.Hour)},
+		Token: token.Token{Hash: token.Hash(sum[:]), Proxy: "llm", Issued: time.Now(), Expires: time.Now().Add(time.Hour)},
 		Alive: ctx,
 	}
 	return key, end
@@ -252,7 +253,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// hash is what is kept of a token.
+// hash is what is written down of a token.
 func hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

@@ -26,10 +26,30 @@ const File = "token.json"
 
 // Token is what is kept of a session's token: nothing that lets one make it.
 type Token struct {
-	Hash    string    `json:"hash"`  // SHA-256 of the token, in hexadecimal digits
+	Hash    Hash      `json:"hash"`
 	Proxy   string    `json:"proxy"` // name of the proxy that it is for
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires"`
+}
+
+// Hash is the SHA-256 of a token, and "" that of none. It is written down in
+// hexadecimal digits.
+type Hash string
+
+// MarshalText returns the digits.
+func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, []byte(h)), nil }
+
+// UnmarshalText reads the digits, once: they are not what tokens are compared by.
+func (h *Hash) UnmarshalText(digits []byte) error {
+	sum, err := hex.AppendDecode(nil, digits)
+	if err == nil && len(sum) != 0 && len(sum) != sha256.Size {
+		err = fmt.Errorf("%d digits", len(digits))
+	}
+	if err != nil {
+		return fmt.Errorf("not a hash: %w", err)
+	}
+	*h = Hash(sum)
+	return nil
 }
 
 // Mint makes a token of p for the session whose directory is dir
@@ -84,12 +104,10 @@ func (t Token) Age(now time.Time) time.Duration { return now.Sub(t.Issued) }
 func (t Token) Is(token string) bool {
 	var room [128]byte // or a copy would be allocated
 	sum := sha256.Sum256(append(room[:0], token...))
-	var digits [2 * sha256.Size]byte
-	hex.Encode(digits[:], sum[:])
-	return subtle.ConstantTimeCompare(append(room[:0], t.Hash...), digits[:]) == 1
+	return subtle.ConstantTimeCompare([]byte(t.Hash), sum[:]) == 1
 }
 
-func hash(token string) string {
+func hash(token string) Hash {
 	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
+	return Hash(sum[:])
 }

@@ -1,6 +1,9 @@
 package token
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -34,6 +37,9 @@ func TestMint(t *testing.T) {
 	if strings.Contains(string(b), second[len("cc-sess-"):]) {
 		t.Error("the token itself is kept")
 	}
+	if sum := sha256.Sum256([]byte(second)); !strings.Contains(string(b), `"hash":"`+hex.EncodeToString(sum[:])+`"`) {
+		t.Errorf("without its hash: %s", b)
+	}
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
@@ -60,5 +66,46 @@ func TestMint(t *testing.T) {
 	}
 	if (Token{}).Is("") {
 		t.Error("no token is the record of none")
+	}
+}
+
+// What was written down by hand or cut short is the record of no token.
+func TestReadHash(t *testing.T) {
+	dir := t.TempDir()
+	sum := sha256.Sum256([]byte("token"))
+	digits := hex.EncodeToString(sum[:])
+	for written, want := range map[string]struct{ ok, is bool }{
+		digits:                  {true, true},
+		"":                      {true, false},
+		digits[:62]:             {false, false},
+		digits[:63]:             {false, false},
+		digits + "00":           {false, false},
+		"zz" + digits[2:]:       {false, false},
+		strings.Repeat("0", 64): {true, false},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, File), []byte(`{"hash":"`+written+`"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(dir)
+		if (err == nil) != want.ok || got.Is("token") != want.is || got.Is("") || got.Is(digits) || got.Is(string(sum[:])) {
+			t.Errorf("%q: %v %v", written, got.Is("token"), err)
+		}
+	}
+	none, err := json.Marshal(Token{})
+	if err != nil || !strings.Contains(string(none), `"hash":""`) {
+		t.Errorf("%s %v", none, err)
+	}
+}
+
+// To ask whether a token is the one allocates nothing.
+func TestIsAllocations(t *testing.T) {
+	token := "cc-sess-" + strings.Repeat("x", 43)
+	other, record := token+"x", Token{Hash: hash(token)}
+	if n := testing.AllocsPerRun(100, func() {
+		if !record.Is(token) || record.Is(other) {
+			t.Error("wrong")
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
