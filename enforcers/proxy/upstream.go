@@ -24,6 +24,8 @@ const coolDown = 10 * time.Second
 type upstream struct {
 	specs.Upstream
 	base   *url.URL
+	path   string        // base's, escaped
+	blank  *http.Request // what all requests have in common
 	secret func(name string) (string, error)
 	forget func(name string)
 	oauth  *oauth // of vertex with a credential
@@ -52,7 +54,8 @@ func newUpstream(u specs.Upstream, o Options) (*upstream, error) {
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	base.RawPath = strings.TrimSuffix(base.RawPath, "/")
-	up := &upstream{Upstream: u, base: base, secret: o.Secret, forget: o.Forget}
+	up := &upstream{Upstream: u, base: base, path: base.EscapedPath(), secret: o.Secret, forget: o.Forget}
+	up.blank = &http.Request{Host: base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	for _, name := range slices.Sorted(maps.Keys(u.Inject)) {
 		up.inject = append(up.inject, injection{http.CanonicalHeaderKey(name), u.Inject[name]})
 	}
@@ -77,38 +80,45 @@ func (u *upstream) request(ctx context.Context, in *http.Request, path string, b
 	if err != nil {
 		return nil, nil, err
 	}
-	target := *u.base
-	target.Path, target.RawPath = u.base.Path+decoded, u.base.EscapedPath()+path
-	target.RawQuery = in.URL.RawQuery
-	out := (&http.Request{
-		Method: in.Method, URL: &target, Host: target.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: requestHeader(in.Header),
-	}).WithContext(ctx)
+	p := &parts{url: *u.base}
+	p.url.Path, p.url.RawPath, p.url.RawQuery = u.base.Path+decoded, u.path+path, in.URL.RawQuery
+	out := u.blank.WithContext(ctx)
+	out.Method, out.URL, out.Header = in.Method, &p.url, requestHeader(in.Header)
 	if data := b.bytes(); len(data) > 0 {
 		out.ContentLength = int64(len(data))
 		out.Body = b.reader()
 		// A kept connection that the upstream closed meanwhile is no failure.
 		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	}
-	secrets, err := u.authorize(out, b)
+	secrets, err := u.authorize(out, b, p)
 	return out, secrets, err
 }
 
+// parts are what a request is made of, in one piece of memory.
+type parts struct {
+	url     url.URL
+	values  [1]string // of the headers with a credential: mostly there is one
+	secrets [1]string
+}
+
 // authorize puts the credential in. Its errors name the secret's place, never its value.
-func (u *upstream) authorize(out *http.Request, b *body) (secrets []string, err error) {
+func (u *upstream) authorize(out *http.Request, b *body, p *parts) (secrets []string, err error) {
+	values := p.values[:0]
+	secrets = p.secrets[:0]
 	for _, i := range u.inject {
 		value, err := u.secret(i.secret)
 		if err != nil {
 			return nil, err
 		}
-		if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }) {
+		if !printable(value) {
 			return nil, fmt.Errorf("secret.%s: can't be the value of a header", i.secret)
 		}
 		secrets = append(secrets, value)
 		if i.header == "Authorization" && !strings.Contains(value, " ") {
 			value = "Bearer " + value
 		}
-		out.Header[i.header] = []string{value}
+		values = append(values, value)
+		out.Header[i.header] = values[len(values)-1 : len(values) : len(values)]
 	}
 	if u.Credential == "" {
 		return secrets, nil
@@ -130,6 +140,16 @@ func (u *upstream) authorize(out *http.Request, b *body) (secrets []string, err 
 		return nil, fmt.Errorf("upstream %s: secret.%s: %w", u.Name, u.Credential, err)
 	}
 	return append(secrets, more...), nil
+}
+
+// printable tells whether a text is printable ASCII.
+func printable(text string) bool {
+	for _, c := range []byte(text) {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // refused is told that the upstream did not take the credential: it may have

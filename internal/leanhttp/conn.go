@@ -19,19 +19,22 @@ type conn struct {
 	tcp    *rawsys.Conn
 	in     *bufio.Reader
 	limit  *httphead.Limited
-	key    string
+	to     origin
 	since  time.Time // when it became idle
 	reused bool
 	over   func() // ends whoever reads or writes
 }
 
-func key(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Host }
+// origin is what the requests of a connection go to.
+type origin struct{ scheme, host string }
+
+func originOf(req *http.Request) origin { return origin{req.URL.Scheme, req.URL.Host} }
 
 // take returns a connection: the kept one that was used last, or a new one.
 func (t *Transport) take(ctx context.Context, req *http.Request) (*conn, error) {
 	for {
 		// A peer that closed it, or said something unasked, shows in its socket.
-		c := t.kept(key(req))
+		c := t.kept(originOf(req))
 		if c == nil {
 			return t.dial(ctx, req)
 		}
@@ -43,15 +46,15 @@ func (t *Transport) take(ctx context.Context, req *http.Request) (*conn, error) 
 	}
 }
 
-func (t *Transport) kept(key string) *conn {
+func (t *Transport) kept(to origin) *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list := t.idle[key]
+	list := t.idle[to]
 	if len(list) == 0 {
 		return nil
 	}
 	c := list[len(list)-1]
-	t.idle[c.key] = list[:len(list)-1] // not key, which is allocated where it is kept
+	t.idle[to] = list[:len(list)-1]
 	return c
 }
 
@@ -59,16 +62,16 @@ func (t *Transport) give(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.idle == nil {
-		t.idle = map[string][]*conn{}
+		t.idle = map[origin][]*conn{}
 	}
 	c.since = time.Now()
-	list := append(t.idle[c.key], c)
+	list := append(t.idle[c.to], c)
 	for len(list) > idlePerHost || c.since.Sub(list[0].since) > idleTimeout {
 		_ = list[0].Close()
 		list[0] = nil
 		list = list[1:]
 	}
-	t.idle[c.key] = list
+	t.idle[c.to] = list
 }
 
 // CloseIdleConnections closes all that are kept.
@@ -100,7 +103,7 @@ func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) 
 		_ = tcp.Close()
 		return nil, err
 	}
-	c := &conn{Conn: raw, tcp: raw, key: key(req)}
+	c := &conn{Conn: raw, tcp: raw, to: originOf(req)}
 	switch req.URL.Scheme {
 	case "http":
 	case "https":

@@ -42,7 +42,7 @@ type Transport struct {
 	writers sync.Pool // of *bufio.Writer
 
 	mu   sync.Mutex
-	idle map[string][]*conn // by scheme and address, the last used at the end
+	idle map[origin][]*conn // the last used at the end
 }
 
 // RoundTrip sends one request. Its context ends the answer's body too.

@@ -61,6 +61,12 @@ func send(t *testing.T, tr *Transport, req *http.Request) string {
 	return string(b)
 }
 
+// kept are the idle connections to a server.
+func kept(tr *Transport, url string) []*conn {
+	scheme, host, _ := strings.Cut(url, "://")
+	return tr.idle[origin{scheme, host}]
+}
+
 func TestKeepsConnections(t *testing.T) {
 	s, conns := counted(t, echo)
 	tr := &Transport{}
@@ -79,7 +85,7 @@ func TestKeepsConnections(t *testing.T) {
 		wait.Go(func() { send(t, tr, post(t, context.Background(), s.URL, "x")) })
 	}
 	wait.Wait()
-	if n := len(tr.idle[s.URL]); n == 0 || n > 20 {
+	if n := len(kept(tr, s.URL)); n == 0 || n > 20 {
 		t.Errorf("%d are kept", n)
 	}
 	// Those that the server closed are not used.
@@ -152,7 +158,7 @@ func TestContextEnds(t *testing.T) {
 		t.Error("in the body: no error")
 	}
 	<-gone
-	if len(tr.idle[s.URL]) != 0 {
+	if len(kept(tr, s.URL)) != 0 {
 		t.Error("its connection is kept")
 	}
 }
@@ -244,8 +250,8 @@ func TestOddAnswers(t *testing.T) {
 			if (err == nil) != (tt.want != "") || err == nil && string(got) != tt.want {
 				t.Errorf("%q %v", got, err)
 			}
-			if kept := len(tr.idle[url]); (kept == 1) != tt.keep {
-				t.Errorf("%d are kept", kept)
+			if n := len(kept(tr, url)); (n == 1) != tt.keep {
+				t.Errorf("%d are kept", n)
 			}
 		})
 	}
@@ -276,7 +282,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
-	if len(tr.idle[s.URL]) != 1 {
+	if len(kept(tr, s.URL)) != 1 {
 		t.Error("it is not kept")
 	}
 	if _, err := (&Transport{}).RoundTrip(post(t, context.Background(), s.URL, "x")); err == nil {

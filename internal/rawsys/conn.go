@@ -15,7 +15,7 @@ type Conn struct {
 	raw     syscall.RawConn
 	in, out transfer
 	ahead   transfer // reads without taking
-	look    func(fd uintptr) bool
+	look    func(fd uintptr)
 }
 
 // transfer is the call at hand in one direction.
@@ -37,7 +37,7 @@ func NewConn(c *net.TCPConn) (*Conn, error) {
 	one := &Conn{TCPConn: c, raw: raw}
 	// Made once, as each would be allocated.
 	one.in.step, one.out.step, one.ahead.step = one.in.read, one.out.write, one.ahead.peek
-	one.look = func(fd uintptr) bool { one.ahead.peek(fd); return true }
+	one.look = func(fd uintptr) { one.ahead.peek(fd) }
 	return one, nil
 }
 
@@ -121,7 +121,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 func (c *Conn) Quiet() bool {
 	c.ahead.mu.Lock()
 	defer c.ahead.mu.Unlock()
-	err := c.raw.Read(c.look)
+	err := c.raw.Control(c.look)
 	waits := err == nil && c.ahead.err == syscall.EAGAIN
 	c.ahead.reset()
 	return waits
