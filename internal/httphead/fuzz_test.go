@@ -46,7 +46,7 @@ func FuzzFields(f *testing.F) {
 		for _, l := range []Lines{CRLF, LF} {
 			text := text + string(l)
 			want, got := http.Header{}, http.Header{}
-			wrong, bad := plainly(l, want, text), l.Fields(got, text)
+			wrong, bad := plainly(l, want, text), l.Fields(got, text, nil)
 			switch {
 			case wrong != nil && bad != nil && wrong.Error() == bad.Error():
 			case wrong != nil || bad != nil || !maps.EqualFunc(got, want, slices.Equal):
@@ -109,7 +109,7 @@ func BenchmarkFields(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				clear(header)
-				if err := CRLF.Fields(header, text); err != nil {
+				if err := CRLF.Fields(header, text, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -121,8 +121,7 @@ func (l Lines) Cut(text string) (line, rest string) {
 // Fields reads the lines of a header, of which each has its end, into header. All
 // that it puts there is part of text but for the names that are not canonical. The
 // error says nothing of what stands there, which may be secret.
-func (l Lines) Fields(header http.Header, text string) error {
-	values := make(Values, strings.Count(text, "\n"))
+func (l Lines) Fields(header http.Header, text string, values Values) error {
 	var names strings.Builder
 	for text != "" {
 		name, value, rest, err := l.Field(text, &names)
@@ -133,6 +132,32 @@ func (l Lines) Fields(header http.Header, text string) error {
 		text = rest
 	}
 	return nil
+}
+
+// few is how many fields there is room for before they come.
+const few = 8
+
+// NewHeader returns an empty header whose room is allocated: that of a new map is
+// when the first field comes, and somebody waits.
+func NewHeader() http.Header {
+	h := make(http.Header, few)
+	h[""] = nil
+	delete(h, "")
+	return h
+}
+
+// Room is for a header's values, and is made before they come.
+type Room [few]string
+
+// For returns values for a header that is read from text. Where its fields are
+// many there is another in place of *header, too.
+func (r *Room) For(header *http.Header, text string) Values {
+	n := strings.Count(text, "\n")
+	if n <= few {
+		return r[:]
+	}
+	*header = make(http.Header, n)
+	return make(Values, n)
 }
 
 // Values are room for values of headers: a slice for each would be allocated.

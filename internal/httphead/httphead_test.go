@@ -49,7 +49,7 @@ func TestFields(t *testing.T) {
 		{LF, "a: \x00\n", "a header's value is malformed"},
 	} {
 		header := http.Header{}
-		err := tt.lines.Fields(header, tt.text)
+		err := tt.lines.Fields(header, tt.text, nil)
 		if tt.says == "" {
 			if err != nil || strings.Join(header["A"], ",") != "1,2" {
 				t.Errorf("%q: %v, %v", tt.text, header, err)

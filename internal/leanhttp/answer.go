@@ -18,13 +18,20 @@ import (
 
 var errAnswer = errors.New("malformed HTTP answer")
 
+// received is what an answer becomes, in one piece of memory.
+type received struct {
+	resp http.Response
+	body body
+	room httphead.Room // of its header
+}
+
 // readAnswer reads the head of an answer to req. What two readers could take
 // apart differently is an error, except for lines that end with LF alone.
 // Beside the body it returns whether another answer can follow it.
 func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, err error) {
 	// Made while the answer is awaited, not after it came.
-	resp = &http.Response{ProtoMajor: 1, Request: req, Header: make(http.Header, 8)}
-	b := &body{conn: c}
+	a := &received{resp: http.Response{ProtoMajor: 1, Request: req, Header: httphead.NewHeader()}, body: body{conn: c}}
+	resp = &a.resp
 	text, err := httphead.LF.Read(c.in)
 	if err != nil {
 		return nil, false, err
@@ -33,7 +40,7 @@ func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, er
 	if err := statusLine(resp, line); err != nil {
 		return nil, false, err
 	}
-	if err := httphead.LF.Fields(resp.Header, rest); err != nil {
+	if err := httphead.LF.Fields(resp.Header, rest, a.room.For(&resp.Header, rest)); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", errAnswer, err)
 	}
 	length, err := frame(resp, req.Method)
@@ -41,8 +48,8 @@ func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, er
 		return nil, false, err
 	}
 	resp.Close = closes(resp) || length == untilEnd
-	b.left = length
-	resp.Body = b
+	a.body.left = length
+	resp.Body = &a.body
 	return resp, !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols, nil
 }
 

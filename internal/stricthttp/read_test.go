@@ -21,7 +21,7 @@ func stepwise(r *http.Request, text string) (expect bool, err error) {
 	line, rest := httphead.CRLF.Cut(text)
 	r.Method, line, _ = strings.Cut(line, " ")
 	r.RequestURI, r.Proto, _ = strings.Cut(line, " ")
-	if err := httphead.CRLF.Fields(r.Header, rest); err != nil {
+	if err := httphead.CRLF.Fields(r.Header, rest, nil); err != nil {
 		return false, bad(err.Error())
 	}
 	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
@@ -67,7 +67,7 @@ func FuzzRequest(f *testing.F) {
 		"GET /a HTTP/1.1\r\n\r\n", "GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "GET /% HTTP/1.1\r\nHost: x y\r\n\r\n", "GET /a HTTP/1.1\r\nHost: x@y\r\nExpect: a\r\n\r\n",
 		"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\nTrailer: a, b\r\ntrailer: c\r\nConnection: keep-alive, Close\r\n\r\n",
 		"POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 03\r\nConnection: a\r\n\r\n", "POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nexpect: 100-continue\r\n\r\n",
-		"GET /a HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\nC: \r\n", few) + "\r\n", "GET /a HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n",
+		"GET /a HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\nC: \r\n", 10) + "\r\n", "GET /a HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n",
 	} {
 		f.Add(text)
 	}

@@ -29,16 +29,13 @@ func (m *malformed) answer() []byte {
 
 func bad(why string) error { return &malformed{http.StatusBadRequest, why} }
 
-// few is how many fields of a header there is room for before it comes.
-const few = 8
-
 // blank is what a request becomes. It is made before that comes, when nobody
 // waits for it.
 type blank struct {
 	request *http.Request
 	ctx     *ending.Context // its own
 	url     url.URL
-	values  [few]string // of the request's header
+	room    httphead.Room // of the request's header
 	hosts   int
 	body    body
 	answer  response
@@ -47,19 +44,10 @@ type blank struct {
 func (c *serving) blank() *blank {
 	b := &blank{ctx: ending.New()}
 	b.request = c.first.WithContext(b.ctx)
-	b.request.Header, b.request.Body = header(), &b.body
+	b.request.Header, b.request.Body = httphead.NewHeader(), &b.body
 	b.body.c = c
-	b.answer = response{c: c, r: b.request, body: &b.body, header: header(), left: -1}
+	b.answer = response{c: c, r: b.request, body: &b.body, header: httphead.NewHeader(), left: -1}
 	return b
-}
-
-// header is an empty one whose room is allocated: otherwise it would be with the
-// first field that comes.
-func header() http.Header {
-	h := make(http.Header, few)
-	h[""] = nil
-	delete(h, "")
-	return h
 }
 
 // read takes a head apart that has gone through the connection's own check.
@@ -87,10 +75,7 @@ func (b *blank) read(text string) (err error) {
 
 // fields reads the header.
 func (b *blank) fields(text string) error {
-	values := httphead.Values(b.values[:])
-	if n := strings.Count(text, "\n"); n > few {
-		b.request.Header, values = make(http.Header, n), make(httphead.Values, n)
-	}
+	values := b.room.For(&b.request.Header, text)
 	var names strings.Builder
 	for text != "" {
 		name, value, rest, err := httphead.CRLF.Field(text, &names)

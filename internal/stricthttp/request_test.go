@@ -58,7 +58,7 @@ func FuzzFields(f *testing.F) {
 		}
 		want, wrong := textproto.NewReader(bufio.NewReader(strings.NewReader(text + "\r\n"))).ReadMIMEHeader()
 		got := http.Header{}
-		bad := httphead.CRLF.Fields(got, text)
+		bad := httphead.CRLF.Fields(got, text, nil)
 		if bad != nil {
 			return
 		}
