@@ -30,7 +30,7 @@ type received struct {
 // Beside the body it returns whether another answer can follow it.
 func (c *conn) readAnswer(req *http.Request) (resp *http.Response, keep bool, err error) {
 	// Made while the answer is awaited, not after it came.
-	a := &received{resp: http.Response{ProtoMajor: 1, Request: req, Header: httphead.NewHeader()}, body: body{conn: c}}
+	a := &received{resp: http.Response{ProtoMajor: 1, Request: req, Header: httphead.NewHeader()}, body: body{conn: c, chunks: httputil.NewChunkedReader(c.in)}}
 	resp = &a.resp
 	text, err := httphead.LF.Read(c.in)
 	if err != nil {
@@ -128,7 +128,7 @@ type body struct {
 	transport *Transport
 	stop      ending.Stop
 	left      int64     // that is yet to come, or one of the constants
-	chunks    io.Reader // of a chunked one, once it is read
+	chunks    io.Reader // of a chunked one
 	keep      bool
 	begun     bool
 	done      bool
@@ -166,9 +166,6 @@ func (b *body) read(p []byte) (int, error) {
 	case untilEnd:
 		return b.conn.in.Read(p)
 	case chunked:
-		if b.chunks == nil {
-			b.chunks = httputil.NewChunkedReader(b.conn.in)
-		}
 		n, err := b.chunks.Read(p)
 		if errors.Is(err, io.EOF) {
 			err = b.trailer()
