@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -143,6 +144,48 @@ func TestLiveWithoutEvents(t *testing.T) {
 	// The slot's next session is another one.
 	lives(t, dir, lease("bbbbbbbb", 3))
 	eventually(t, "the next session is found", func() bool { s, ok := l.ByAddr(slotAddr(3)); return ok && s.Lease.ID == "bbbbbbbb" })
+}
+
+// A token whose file has another name, or one more, is looked for by its path: what
+// is there counts, also where no event is heard of.
+func TestLiveTokenByName(t *testing.T) {
+	const id = "aaaaaaaa"
+	for _, tt := range []struct {
+		name string
+		do   func(dir, file string) error
+		want bool // the token is still that
+	}{
+		{"moved away", func(_, file string) error { return os.Rename(file, file+".bak") }, false},
+		{"moved to another directory", func(dir, file string) error { return os.Rename(file, filepath.Join(filepath.Dir(dir), "token")) }, false},
+		{"linked", func(_, file string) error { return os.Link(file, file+".bak") }, true},
+		{"linked, then revoked", func(dir, file string) error { return errors.Join(os.Link(file, file+".bak"), token.Revoke(dir)) }, false},
+		{"linked, then another", func(dir, file string) error {
+			if err := os.Link(file, file+".bak"); err != nil {
+				return err
+			}
+			_, err := token.Mint(dir, specs.Proxy{Name: "llm"})
+			return err
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, l := newLive(t)
+			lives(t, dir, lease(id, 3))
+			minted, err := token.Mint(dir.Session(id), specs.Proxy{Name: "llm"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the session has its token, and the open file is asked", func() bool {
+				s, ok := l.ByAddr(slotAddr(3))
+				return ok && s.Token.Is(minted) && l.known[id].named != unix.Timespec{}
+			})
+			if err := tt.do(dir.Session(id), filepath.Join(dir.Session(id), token.File)); err != nil {
+				t.Fatal(err)
+			}
+			if s, ok := l.ByAddr(slotAddr(3)); !ok || s.Token.Is(minted) != tt.want {
+				t.Errorf("%v, with that token: %v", ok, s.Token.Is(minted))
+			}
+		})
+	}
 }
 
 // A folder of sessions that is gone has none, and one that is put in its place has

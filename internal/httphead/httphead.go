@@ -137,6 +137,9 @@ func (l Lines) Fields(header http.Header, text string, values Values) error {
 // few is how many fields there is room for before they come.
 const few = 8
 
+// many is how many names there is room for at once.
+const many = 64
+
 // NewHeader returns an empty header whose room is allocated: that of a new map is
 // when the first field comes, and somebody waits.
 func NewHeader() http.Header {
@@ -156,7 +159,7 @@ func (r *Room) For(header *http.Header, text string) Values {
 	if n <= few {
 		return r[:]
 	}
-	*header = make(http.Header, n)
+	*header = make(http.Header, min(n, many)) // the names of most may be the same
 	return make(Values, n)
 }
 
