@@ -63,13 +63,12 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*bod
 // cheaper than a timer for each.
 type reads struct {
 	mu   sync.Mutex
-	open []*read
+	open map[*read]struct{}
 }
 
 type read struct {
 	since time.Time
 	conn  http.ResponseWriter
-	place int // in the list of those open
 	late  bool
 }
 
@@ -77,19 +76,18 @@ type read struct {
 func (r *reads) begin(one *read, w http.ResponseWriter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one.since, one.conn, one.place = time.Now(), w, len(r.open)
-	r.open = append(r.open, one)
+	one.since, one.conn = time.Now(), w
+	if r.open == nil {
+		r.open = map[*read]struct{}{}
+	}
+	r.open[one] = struct{}{}
 }
 
-// done notes that a body which had begun is read no more, and tells whether it
-// was in time.
+// done tells whether a body was in time.
 func (r *reads) done(one *read) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := len(r.open) - 1
-	r.open[last].place = one.place
-	r.open[one.place], r.open[last] = r.open[last], nil
-	r.open = r.open[:last]
+	delete(r.open, one)
 	return !one.late
 }
 
@@ -98,7 +96,7 @@ func (r *reads) done(one *read) bool {
 func (r *reads) end(before time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range r.open {
+	for one := range r.open {
 		if one.since.Before(before) {
 			one.late = true
 			_ = http.NewResponseController(one.conn).SetReadDeadline(time.Unix(1, 0))

@@ -210,17 +210,14 @@ type prices []specs.Price
 
 // find returns the price of a model: that of the longest pattern it matches.
 func (p prices) find(model string) (price specs.Price, ok bool) {
-	best, longest := -1, -1
+	best := -1
 	for i := range p {
-		pattern := p[i].Model
-		if exact := len(strings.TrimSuffix(pattern, "*")); exact > longest && specs.MatchName(pattern, model) {
-			best, longest = i, exact
+		exact := len(strings.TrimSuffix(p[i].Model, "*"))
+		if exact > best && specs.MatchName(p[i].Model, model) {
+			price, ok, best = p[i], true, exact
 		}
 	}
-	if best < 0 {
-		return price, false
-	}
-	return p[best].Complete(), true
+	return price.Complete(), ok
 }
 
 // cost is what tokens cost, in millionths, rounded up.

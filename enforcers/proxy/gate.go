@@ -81,7 +81,7 @@ type gate struct {
 	times   []int64 // when the requests of the last minute came, in nanoseconds since 1970, if there is a rate
 	active  int
 	memory  int64
-	running []*ending.Context // the requests that end with the session: as many as one has connections
+	running []*ending.Context // the requests that end with the session: at most one for each of its connections
 	over    error             // why it ended
 }
 
@@ -127,13 +127,9 @@ func (g *gate) watch(request *ending.Context) {
 func (g *gate) unwatch(request *ending.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.Index(g.running, request)
-	if i < 0 {
-		return
+	if i := slices.Index(g.running, request); i >= 0 {
+		g.running = slices.Delete(g.running, i, i+1)
 	}
-	last := len(g.running) - 1
-	g.running[i], g.running[last] = g.running[last], nil
-	g.running = g.running[:last]
 }
 
 // end ends the session's requests, of now and later.

@@ -92,6 +92,8 @@ func (l *Live) open(dir string) (*known, error) {
 	return k, nil
 }
 
+// read reads the lease and the token in k's directory. What it opened is in k
+// also where it fails.
 func (l *Live) read(k *known) error {
 	b, err := os.ReadFile(filepath.Join(k.dir, "lease.json"))
 	if err != nil {
@@ -107,13 +109,13 @@ func (l *Live) read(k *known) error {
 		return err
 	}
 	// Opened before it is read: what is put in its place meanwhile is another.
-	if k.kept, err = open(filepath.Join(k.dir, token.File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if k.kept, err = rawsys.Open(unix.AT_FDCWD, filepath.Join(k.dir, token.File), unix.O_NOFOLLOW); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if k.Token, err = token.Read(k.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if k.lock, err = open(filepath.Join(k.dir, "lock")); err != nil {
+	if k.lock, err = rawsys.Open(unix.AT_FDCWD, filepath.Join(k.dir, "lock"), unix.O_NOFOLLOW); err != nil {
 		return err
 	}
 	if !k.lives() {
@@ -122,21 +124,11 @@ func (l *Live) read(k *known) error {
 	return nil
 }
 
-// open returns a descriptor, -1 with an error. It is not an [os.File], since asking
-// that for its descriptor takes system calls.
-func open(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return fd, nil
-}
-
 // close lets go of what is open of the session.
 func (k *known) close() {
 	for _, fd := range []int{k.lock, k.kept} {
 		if fd >= 0 {
-			_ = unix.Close(fd)
+			rawsys.Close(fd)
 		}
 	}
 }

@@ -26,15 +26,10 @@ type asked struct {
 	output   int64 // tokens at most, of all requests
 }
 
-// inspector looks at bodies, one after the other. Of one it keeps nothing for
+// inspection looks at bodies, one after the other. Of one it keeps nothing for
 // the next but memory.
-type inspector struct {
-	walker strictjson.Walker
-	body   inspection // the one at hand
-}
-
-// inspection looks at one body.
 type inspection struct {
+	walker strictjson.Walker
 	policy *specs.BodyPolicy
 	class  class
 	asked  asked
@@ -52,30 +47,24 @@ type inspection struct {
 // inspect checks a body against the policy. model is the one that the path
 // names, "" when the body must.
 func (s *Server) inspect(text []byte, c class, model string) (asked, *refusal) {
-	in, ok := s.looks.Get().(*inspector)
+	i, ok := s.looks.Get().(*inspection)
 	if !ok {
-		in = &inspector{}
+		i = &inspection{}
 	}
-	a, bad := in.inspect(text, c, model, &s.policy)
-	s.looks.Put(in)
+	a, bad := i.inspect(text, c, model, &s.policy)
+	s.looks.Put(i)
 	return a, bad
 }
 
-func (in *inspector) inspect(text []byte, c class, model string, p *specs.BodyPolicy) (asked, *refusal) {
-	in.body = inspection{policy: p, class: c, texts: int64(len(text)), copies: 1}
-	a, bad := in.look(text, model)
-	in.body = inspection{}
-	return a, bad
-}
-
-func (in *inspector) look(text []byte, model string) (asked, *refusal) {
-	i := &in.body
+func (i *inspection) inspect(text []byte, c class, model string, p *specs.BodyPolicy) (asked, *refusal) {
+	*i = inspection{policy: p, class: c, texts: int64(len(text)), copies: 1}
+	defer func() { *i = inspection{} }()
 	if model != "" {
 		if bad := i.model([]byte(model)); bad != nil {
 			return asked{}, bad
 		}
 	}
-	if err := in.walker.Walk(text, i); err != nil {
+	if err := i.walker.Walk(text, i); err != nil {
 		if bad, ok := err.(*refusal); ok { // as Visit made it
 			return asked{}, bad
 		}
@@ -197,13 +186,11 @@ func (i *inspection) model(name []byte) *refusal {
 	if i.asked.model != string(name) {
 		return malformed("model: must be one")
 	}
-	if i.policy.Models == nil || slices.ContainsFunc(i.policy.Models, i.isModel) {
+	if i.policy.Models == nil || slices.ContainsFunc(i.policy.Models, func(pattern string) bool { return specs.MatchName(pattern, i.asked.model) }) {
 		return nil
 	}
 	return forbidden("policy", fmt.Sprintf("model %.100q is not among those declared", i.asked.model))
 }
-
-func (i *inspection) isModel(pattern string) bool { return specs.MatchName(pattern, i.asked.model) }
 
 func (i *inspection) maxTokens(name []byte, v strictjson.Value) *refusal {
 	if v.Kind == strictjson.Null {
@@ -269,11 +256,17 @@ func undated(kind []byte) []byte {
 // content looks at a value inside of what is said.
 func (i *inspection) content(path strictjson.Path, v strictjson.Value) *refusal {
 	field, in := path[len(path)-1], path[len(path)-2]
-	switch string(field) {
-	case "type", "media_type", "data":
-		if string(in) == "source" {
-			return i.ofSource(string(field), v)
+	if string(in) == "source" {
+		switch string(field) {
+		case "type":
+			return i.sourceType(v.Text())
+		case "media_type":
+			i.media = v.Text()
+		case "data":
+			i.data = int64(len(v.Raw))
 		}
+	}
+	switch string(field) {
 	case "source":
 		if v.Kind == strictjson.Object {
 			i.source()
@@ -288,19 +281,6 @@ func (i *inspection) content(path strictjson.Path, v strictjson.Value) *refusal 
 		return i.only(i.policy.URLSources || empty(v), "file_url", "url_sources")
 	case "file_id":
 		return i.only(i.policy.Files || empty(v), "file_id", "files")
-	}
-	return nil
-}
-
-// ofSource looks at a field of a source.
-func (i *inspection) ofSource(field string, v strictjson.Value) *refusal {
-	switch field {
-	case "type":
-		return i.sourceType(v.Text())
-	case "media_type":
-		i.media = v.Text()
-	case "data":
-		i.data = int64(len(v.Raw))
 	}
 	return nil
 }

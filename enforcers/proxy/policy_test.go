@@ -28,7 +28,7 @@ func inspect(text []byte, c class, model string, p specs.BodyPolicy) (asked, *re
 func TestPolicy(t *testing.T) {
 	open := specs.BodyPolicy{ServerTools: []string{"web_search"}, URLSources: true, MCPServers: true, Files: true, Batches: true}
 	capped := specs.BodyPolicy{Models: []string{"claude-test-*"}, MaxTokens: 100}
-	var kept inspector // looks at all, one after the other
+	var kept inspection // looks at all, one after the other
 	type result int
 	const (
 		ok result = iota
@@ -104,7 +104,7 @@ func TestPolicy(t *testing.T) {
 			if again != fresh || !reflect.DeepEqual(same, refusal) {
 				t.Errorf("after others: %+v %v, want %+v %v", again, same, fresh, refusal)
 			}
-			if !reflect.DeepEqual(kept, inspector{}) {
+			if !reflect.DeepEqual(kept, inspection{}) {
 				t.Errorf("of the body is kept: %+v", kept)
 			}
 			got := ok
@@ -123,7 +123,7 @@ func TestPolicy(t *testing.T) {
 
 // The model that a request asks for is the one allocation that looking at it takes.
 func TestInspectAllocations(t *testing.T) {
-	var in inspector
+	var in inspection
 	p := &specs.BodyPolicy{Models: []string{"claude-test-*"}, MaxTokens: 100}
 	text := []byte(content(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`))
 	if n := testing.AllocsPerRun(100, func() {

@@ -64,7 +64,7 @@ type Server struct {
 	buffers  sync.Pool // of *[]byte
 	bodies   sync.Pool // of *[]byte
 	reads    reads
-	looks    sync.Pool     // of *inspector
+	looks    sync.Pool     // of *inspection
 	counters sync.Pool     // of *counter
 	stirred  chan struct{} // see keep
 }

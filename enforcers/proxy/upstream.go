@@ -24,8 +24,6 @@ const coolDown = 10 * time.Second
 type upstream struct {
 	specs.Upstream
 	base   *url.URL
-	path   string        // base's, escaped
-	blank  *http.Request // what all requests have in common
 	secret func(name string) (string, error)
 	forget func(name string)
 	oauth  *oauth // of vertex with a credential
@@ -54,8 +52,7 @@ func newUpstream(u specs.Upstream, o Options) (*upstream, error) {
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	base.RawPath = strings.TrimSuffix(base.RawPath, "/")
-	up := &upstream{Upstream: u, base: base, path: base.EscapedPath(), secret: o.Secret, forget: o.Forget}
-	up.blank = &http.Request{Host: base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	up := &upstream{Upstream: u, base: base, secret: o.Secret, forget: o.Forget}
 	for _, name := range slices.Sorted(maps.Keys(u.Inject)) {
 		up.inject = append(up.inject, injection{http.CanonicalHeaderKey(name), u.Inject[name]})
 	}
@@ -81,9 +78,11 @@ func (u *upstream) request(ctx context.Context, in *http.Request, path string, b
 		return nil, nil, err
 	}
 	p := &parts{url: *u.base}
-	p.url.Path, p.url.RawPath, p.url.RawQuery = u.base.Path+decoded, u.path+path, in.URL.RawQuery
-	out := u.blank.WithContext(ctx)
-	out.Method, out.URL, out.Header = in.Method, &p.url, requestHeader(in.Header)
+	p.url.Path, p.url.RawPath, p.url.RawQuery = u.base.Path+decoded, u.base.EscapedPath()+path, in.URL.RawQuery
+	out := (&http.Request{
+		Method: in.Method, URL: &p.url, Host: u.base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: requestHeader(in.Header),
+	}).WithContext(ctx)
 	if data := b.bytes(); len(data) > 0 {
 		out.ContentLength = int64(len(data))
 		out.Body = b.reader()

@@ -88,7 +88,8 @@ func (s *said) Visit(path strictjson.Path, v strictjson.Value) error {
 	at := atTop
 	switch string(path[0]) {
 	case "type":
-		if kind := v.Text(); len(path) == 1 {
+		if len(path) == 1 {
+			kind := v.Text()
 			s.final = string(kind) == "message_delta" || string(kind) == "response.completed"
 		}
 		return nil
@@ -164,8 +165,8 @@ func mediaType(contentType string) string {
 	return kind
 }
 
-// newMeter returns the meter for an answer of the content type. It allocates
-// nothing where it is inlined and its meter stays in the function.
+// newMeter returns the meter for an answer of the content type. It is so short
+// that it is inlined: the meter is then on its user's stack.
 func newMeter(contentType string, counters *sync.Pool) *meter {
 	return &meter{told: tells(contentType), counters: counters}
 }

@@ -46,7 +46,12 @@ func Of(ctx context.Context) (c *Context, release func()) {
 	if c, ok := ctx.(*Context); ok {
 		return c, func() {}
 	}
-	c = &Context{parent: ctx}
+	return below(ctx)
+}
+
+// below is apart from Of, where what it keeps would be allocated each time.
+func below(ctx context.Context) (*Context, func()) {
+	c := &Context{parent: ctx}
 	stop := context.AfterFunc(ctx, func() { c.End(context.Cause(ctx)) })
 	return c, func() { stop(); c.End(nil) }
 }

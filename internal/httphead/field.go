@@ -3,33 +3,9 @@ package httphead
 import (
 	"errors"
 	"strings"
-)
 
-// What a character is in a name: 0 where none may have it (RFC 9110, section
-// 5.6.2), or else whether it is a letter, and which letter no canonical name has
-// after it.
-const (
-	small   = 1 << iota // a to z
-	large               // A to Z
-	noSmall             // as a word begins
-	noLarge             // as it goes on
+	"golang.org/x/net/http/httpguts"
 )
-
-var characters = func() (table [256]byte) {
-	for c := range table {
-		switch {
-		case 'a' <= c && c <= 'z':
-			table[c] = small | noLarge
-		case 'A' <= c && c <= 'Z':
-			table[c] = large | noLarge
-		case c == '-':
-			table[c] = noSmall
-		case '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+.^_`|~", byte(c)) >= 0:
-			table[c] = noLarge
-		}
-	}
-	return table
-}()
 
 // Field reads the first line of text, which has its end. The name is canonical;
 // one that was not is no part of text, but added to names. The error says nothing
@@ -56,32 +32,34 @@ func (l Lines) Field(text string, names *strings.Builder) (name, value, rest str
 	return name, value, rest, nil
 }
 
-// nameOf is how long the name is with which text begins, and whether it is
-// canonical: of each word the first letter is large, and no other.
+// nameOf is how long the name is with which text begins (RFC 9110, section
+// 5.6.2), and whether it is canonical: of each word the first letter is large,
+// and no other.
 func nameOf(text string) (length int, canonical bool) {
-	before, odd := byte(noSmall), byte(0)
-	for i := range len(text) {
-		is := characters[text[i]]
-		if is == 0 {
-			return i, odd == 0
+	canonical = true
+	for i, begins := 0, true; i < len(text); i++ {
+		c := text[i]
+		if !httpguts.IsTokenRune(rune(c)) {
+			return i, canonical
 		}
-		odd |= is & (before / noSmall)
-		before = is
+		if begins && 'a' <= c && c <= 'z' || !begins && 'A' <= c && c <= 'Z' {
+			canonical = false
+		}
+		begins = c == '-'
 	}
-	return len(text), odd == 0
+	return len(text), canonical
 }
 
 // canonically is [http.CanonicalHeaderKey], which allocates each name that is not
 // a common one. What was added to names before stays what it is.
 func canonically(name string, names *strings.Builder) string {
-	start, before := names.Len(), byte(noSmall)
+	start, begins := names.Len(), true
 	for _, c := range []byte(name) {
-		is := characters[c]
-		if is&(before/noSmall) != 0 {
+		if begins && 'a' <= c && c <= 'z' || !begins && 'A' <= c && c <= 'Z' {
 			c ^= 'a' ^ 'A'
 		}
 		names.WriteByte(c)
-		before = is
+		begins = c == '-'
 	}
 	return names.String()[start:]
 }

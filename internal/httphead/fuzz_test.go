@@ -56,16 +56,6 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// Of each character it is told as elsewhere whether names have it.
-func TestNames(t *testing.T) {
-	for c := range 256 {
-		name := string([]byte{byte(c)})
-		if got := characters[c] != 0; got != httpguts.ValidHeaderFieldName(name) {
-			t.Errorf("%q: %v", name, got)
-		}
-	}
-}
-
 // FuzzRead reads the same head from a buffer that holds it whole as from one
 // that never does, and as one that comes byte by byte.
 func FuzzRead(f *testing.F) {

@@ -140,8 +140,8 @@ const few = 8
 // many is how many names there is room for at once.
 const many = 64
 
-// NewHeader returns an empty header whose room is allocated: that of a new map is
-// when the first field comes, and somebody waits.
+// NewHeader returns an empty header whose room is allocated already. Of a new map
+// that is done only with the first field, when somebody waits.
 func NewHeader() http.Header {
 	h := make(http.Header, few)
 	h[""] = nil

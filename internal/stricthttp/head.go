@@ -123,9 +123,7 @@ func requestLine(text []byte) error {
 }
 
 func (h *head) field(text []byte) error {
-	switch text[0] {
-	case 'c', 'C', 't', 'T':
-	default: // neither of both
+	if c := text[0] | 0x20; c != 'c' && c != 't' { // nearly all are neither of the two below
 		return nil
 	}
 	name, value, _ := bytes.Cut(text, []byte(":"))

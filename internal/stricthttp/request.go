@@ -43,8 +43,9 @@ type blank struct {
 
 func (c *serving) blank() *blank {
 	b := &blank{ctx: ending.New()}
-	b.request = c.first.WithContext(b.ctx)
-	b.request.Header, b.request.Body = httphead.NewHeader(), &b.body
+	b.request = (&http.Request{
+		ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: c.conn.remote, Header: httphead.NewHeader(), Body: &b.body,
+	}).WithContext(b.ctx)
 	b.body.c = c
 	b.answer = response{c: c, r: b.request, body: &b.body, header: httphead.NewHeader(), left: -1}
 	return b
@@ -90,8 +91,8 @@ func (b *blank) fields(text string) error {
 	return nil
 }
 
-// take looks at what belongs to the connection. It returns whether the field is
-// none of the header's.
+// take looks at a field that belongs to the connection. It returns true where the
+// handler's header is to be without it.
 func (b *blank) take(name, value string) bool {
 	r := b.request
 	switch name {

@@ -48,8 +48,7 @@ func (w *response) begin(ends bool) {
 	}
 	w.begun = true
 	w.WriteHeader(http.StatusOK)
-	connection := w.header["Connection"]
-	asked := len(connection) > 0 && strings.EqualFold(connection[0], "close")
+	asked := strings.EqualFold(w.header.Get("Connection"), "close")
 	w.close = w.r.Close || asked || !w.body.skip() || w.c.server.ends()
 	w.open()
 	_, err := w.out.Write(w.head(w.out.AvailableBuffer(), ends))

@@ -32,8 +32,7 @@ type serving struct {
 	limit  *httphead.Limited
 	in     *bufio.Reader
 	server *Server
-	first  *http.Request // what is alike in all requests
-	whole  atomic.Bool   // the body of the request at hand is through
+	whole  atomic.Bool // the body of the request at hand is through
 
 	mu        sync.Mutex
 	state     state
@@ -48,7 +47,6 @@ func newServing(s *Server, conn *conn, tcp *rawsys.Conn) *serving {
 	c := &serving{conn: conn, tcp: tcp, server: s}
 	c.limit = &httphead.Limited{In: conn, Left: -1}
 	c.in = bufio.NewReaderSize(c.limit, bufferSize)
-	c.first = &http.Request{ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: conn.remote}
 	return c
 }
 

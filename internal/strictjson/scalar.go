@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// quoted checks the string at hand, and tells whether there is an escape in it.
-func (w *Walker) quoted() (escaped bool, err error) {
+// quoted checks the string at hand.
+func (w *Walker) quoted() error {
 	start := w.at
 	w.at++
 	ascii := true
@@ -18,22 +18,21 @@ func (w *Walker) quoted() (escaped bool, err error) {
 		case c == '"':
 			w.at++
 			if !ascii && !utf8.Valid(w.text[start:w.at]) {
-				return escaped, fmt.Errorf("JSON: the string at byte %d is not UTF-8", start)
+				return fmt.Errorf("JSON: the string at byte %d is not UTF-8", start)
 			}
-			return escaped, nil
+			return nil
 		case c == '\\':
-			escaped = true
 			if err := w.escape(); err != nil {
-				return escaped, err
+				return err
 			}
 		case c < ' ':
-			return escaped, w.wrong("no control character")
+			return w.wrong("no control character")
 		default:
 			ascii = ascii && c < utf8.RuneSelf
 			w.at++
 		}
 	}
-	return escaped, w.wrong("the end of the string")
+	return w.wrong("the end of the string")
 }
 
 // plain returns how many bytes at the start of text are ASCII and need no look:

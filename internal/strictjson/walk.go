@@ -24,9 +24,8 @@ const (
 
 // Value is a value as it stands in the text.
 type Value struct {
-	Kind    Kind
-	escaped bool   // a String in which there is a backslash
-	Raw     []byte // with quotes or brackets; part of the text
+	Kind Kind
+	Raw  []byte // with quotes or brackets; part of the text
 }
 
 // Text returns the content of a String, and nothing of any other kind. It is
@@ -35,7 +34,7 @@ func (v Value) Text() []byte {
 	if v.Kind != String {
 		return nil
 	}
-	return unquote(v.Raw, v.escaped)
+	return unquote(v.Raw)
 }
 
 // Path is where a value is: the names from the outermost object on, and nil
@@ -150,36 +149,32 @@ func (w *Walker) space() {
 
 func (w *Walker) value() error {
 	start := w.at
-	v, err := w.scan()
+	kind, err := w.scan()
 	if err != nil {
 		return err
 	}
-	v.Raw = w.text[start:w.at]
-	return w.visitor.Visit(w.path, v)
+	return w.visitor.Visit(w.path, Value{kind, w.text[start:w.at]})
 }
 
 // scan goes to the value's end.
-func (w *Walker) scan() (v Value, err error) {
+func (w *Walker) scan() (Kind, error) {
 	switch w.peek() {
 	case '{':
-		v.Kind, err = Object, w.object()
+		return Object, w.object()
 	case '[':
-		v.Kind, err = Array, w.array()
+		return Array, w.array()
 	case '"':
-		v.Kind = String
-		v.escaped, err = w.quoted()
+		return String, w.quoted()
 	case 't':
-		v.Kind, err = Bool, w.word("true")
+		return Bool, w.word("true")
 	case 'f':
-		v.Kind, err = Bool, w.word("false")
+		return Bool, w.word("false")
 	case 'n':
-		v.Kind, err = Null, w.word("null")
+		return Null, w.word("null")
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		v.Kind, err = Number, w.number()
-	default:
-		err = w.wrong("a value")
+		return Number, w.number()
 	}
-	return v, err
+	return Null, w.wrong("a value")
 }
 
 func (w *Walker) word(word string) error {
@@ -258,11 +253,10 @@ func (w *Walker) member(names *names) error {
 	if w.peek() != '"' {
 		return w.wrong("a name")
 	}
-	escaped, err := w.quoted()
-	if err != nil {
+	if err := w.quoted(); err != nil {
 		return err
 	}
-	name := unquote(w.text[start:w.at], escaped)
+	name := unquote(w.text[start:w.at])
 	if !names.add(name) {
 		return fmt.Errorf("JSON: the name at byte %d is there twice", start)
 	}
@@ -273,15 +267,16 @@ func (w *Walker) member(names *names) error {
 	w.at++
 	w.space()
 	w.path[len(w.path)-1] = name
-	err = w.value()
+	err := w.value()
 	w.path[len(w.path)-1] = nil
 	return err
 }
 
 // unquote returns what a quoted string that was checked stands for, never nil.
-func unquote(raw []byte, escaped bool) []byte {
-	if !escaped {
-		return raw[1 : len(raw)-1]
+func unquote(raw []byte) []byte {
+	inner := raw[1 : len(raw)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return inner
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil { // it was checked
