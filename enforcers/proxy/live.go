@@ -75,7 +75,7 @@ func (l *Live) ByAddr(addr netip.Addr) (Session, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k, found := l.byAddr[addr]
-	if found && k != nil && k.lives() && k.same(l.at) {
+	if found && k != nil && k.lives() && k.token == identify(l.at, k.name) {
 		return k.Session, true
 	}
 	if k != nil {
@@ -232,7 +232,7 @@ func (l *Live) drop(id string) {
 	l.stale = true
 	k.end()
 	k.unfollow()
-	k.close()
+	_ = unix.Close(k.lock)
 }
 
 // index makes byAddr anew, if it must. An address that two sessions claim is

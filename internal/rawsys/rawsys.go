@@ -53,12 +53,6 @@ func Lstat(dir int, name string, st *unix.Stat_t) error {
 	return failure(e)
 }
 
-// Fstat is fstat(2).
-func Fstat(fd int, st *unix.Stat_t) error {
-	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
-	return failure(e)
-}
-
 // Open opens a file in memory, or one of /proc or a control group, to be read,
 // and returns its descriptor. A name that is not absolute is one in the open
 // directory dir. It waits for nobody, also not for who writes a named pipe.
