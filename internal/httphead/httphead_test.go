@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -57,5 +58,24 @@ func TestFields(t *testing.T) {
 		} else if err == nil || err.Error() != tt.says {
 			t.Errorf("%q: %v", tt.text, err)
 		}
+	}
+}
+
+// A head whose thousands of fields have one name takes room for their values, but
+// not for as many names.
+func TestEqualNames(t *testing.T) {
+	const fields = 16_000
+	text := strings.Repeat("A:\r\n", fields)
+	var before, after runtime.MemStats
+	var room Room
+	header := NewHeader()
+	runtime.ReadMemStats(&before)
+	values := room.For(&header, text)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 32*fields {
+		t.Errorf("%d bytes for %d fields", taken, fields)
+	}
+	if err := CRLF.Fields(header, text, values); err != nil || len(header["A"]) != fields {
+		t.Errorf("%d values, %v", len(header["A"]), err)
 	}
 }
