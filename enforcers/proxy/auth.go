@@ -4,25 +4,33 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/httphead"
+	"github.com/aicodesit/cordon/internal/stricthttp"
 )
 
 // carried returns the one token that the request carries: as x-api-key, as a
 // bearer, or as both when they agree.
-func carried(h http.Header) (string, *refusal) {
-	keys, auths := h["X-Api-Key"], h["Authorization"]
-	if len(keys) > 1 || len(auths) > 1 {
+func carried(h httphead.Header) (string, *refusal) {
+	var keys, auths int
+	var got, auth string
+	for _, f := range h {
+		switch f.Name {
+		case "X-Api-Key":
+			keys, got = keys+1, f.Value
+		case "Authorization":
+			auths, auth = auths+1, f.Value
+		}
+	}
+	if keys > 1 || auths > 1 {
 		return "", malformed("a credential is there twice")
 	}
-	var got string
-	if len(keys) == 1 {
-		got = keys[0]
-	}
-	if len(auths) == 1 {
-		scheme, value, _ := strings.Cut(auths[0], " ")
+	if auths == 1 {
+		scheme, value, _ := strings.Cut(auth, " ")
 		if !strings.EqualFold(scheme, "Bearer") {
 			return "", malformed("authorization must be a bearer token")
 		}
-		if len(keys) == 1 && value != got {
+		if keys == 1 && value != got {
 			return "", malformed("x-api-key and authorization differ")
 		}
 		got = value
@@ -35,7 +43,7 @@ func carried(h http.Header) (string, *refusal) {
 
 // authorize checks that the request carries the session's own token for this
 // proxy, while it is valid. It does not tell why a token is none.
-func authorize(h http.Header, session Session, proxy string, now time.Time) *refusal {
+func authorize(h httphead.Header, session Session, proxy string, now time.Time) *refusal {
 	got, bad := carried(h)
 	if bad != nil {
 		return bad
@@ -68,26 +76,28 @@ func valid(session Session, proxy string, now time.Time) *refusal {
 // form refuses what the proxy never speaks: switching protocols, headers
 // dropped or named by the connection, a query that carries a credential.
 // What the handler never sees is refused by internal/stricthttp.
-func form(r *http.Request) *refusal {
-	for _, name := range []string{"Upgrade", "Http2-Settings", "Te", "Proxy-Authorization", "Proxy-Connection"} {
-		if r.Header[name] != nil {
-			return malformed(strings.ToLower(name) + " is not accepted")
-		}
-	}
-	if r.Trailer != nil {
-		return malformed("trailer is not accepted")
-	}
-	for _, v := range r.Header["Connection"] {
-		for _, option := range strings.Split(v, ",") {
-			if o := strings.TrimSpace(option); o != "" && !strings.EqualFold(o, "keep-alive") && !strings.EqualFold(o, "close") {
-				return malformed("connection may only be keep-alive or close")
+func form(r *stricthttp.Request) *refusal {
+	for _, f := range r.Header {
+		switch f.Name {
+		case "Upgrade", "Http2-Settings", "Te", "Trailer", "Proxy-Authorization", "Proxy-Connection":
+			return malformed(strings.ToLower(f.Name) + " is not accepted")
+		case "Connection":
+			if bad := options(f.Value); bad != nil {
+				return bad
 			}
 		}
 	}
-	if !strings.HasPrefix(r.RequestURI, "/") || r.ProtoMajor != 1 {
-		return malformed("not a request to a server")
-	}
 	return query(r.URL.RawQuery)
+}
+
+// options refuses what a connection is not to be.
+func options(text string) *refusal {
+	for option := range strings.SplitSeq(text, ",") {
+		if o := strings.TrimSpace(option); o != "" && !strings.EqualFold(o, "keep-alive") && !strings.EqualFold(o, "close") {
+			return malformed("connection may only be keep-alive or close")
+		}
+	}
+	return nil
 }
 
 // query refuses parameters with which APIs take credentials.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/stricthttp"
 )
 
 // bodyPatience is how long a client may take to send a body.
@@ -26,29 +28,23 @@ type body struct {
 	reading read    // of it from the client
 	past    [1]byte // what would come after it
 
-	mu      sync.Mutex
-	data    []byte
-	lent    *[]byte // by the pool, for data; nil where that is the body's own
-	held    int64
-	readers []*bodyReader
-	first   struct { // of readers: mostly there is one upstream
-		reader bodyReader
-		room   [1]*bodyReader
-	}
+	data []byte  // what came; nil after drop
+	lent *[]byte // by the pool, for data; nil where that is the body's own
+	held int64
 }
 
 // readBody takes the whole body in, at most the declared size.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*body, *refusal) {
+func (s *Server) readBody(w patient, r *stricthttp.Request, g *gate) (*body, *refusal) {
 	b := &body{gate: g, pool: &s.bodies}
 	limit := g.all.limit.Body
-	if r.ContentLength > limit {
+	if r.Length > limit {
 		return nil, tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
 	}
-	if r.ContentLength == 0 {
+	if r.Length == 0 {
 		return b, nil
 	}
 	s.reads.begin(&b.reading, w)
-	bad := b.fill(r.Body, r.ContentLength, limit)
+	bad := b.fill(r.Body, r.Length, limit)
 	if !s.reads.done(&b.reading) && bad == nil {
 		bad = malformed("the connection is gone")
 	}
@@ -63,31 +59,35 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, g *gate) (*bod
 // cheaper than a timer for each.
 type reads struct {
 	mu   sync.Mutex
-	open map[*read]struct{}
+	open []*read
 }
 
 type read struct {
+	at    int // in open
 	since time.Time
-	conn  http.ResponseWriter
+	from  patient
 	late  bool
 }
 
+// patient is whom a body comes from, as a [stricthttp.Response] is.
+type patient interface{ SetReadDeadline(time.Time) error }
+
 // begin notes that a body is read.
-func (r *reads) begin(one *read, w http.ResponseWriter) {
+func (r *reads) begin(one *read, w patient) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one.since, one.conn = time.Now(), w
-	if r.open == nil {
-		r.open = map[*read]struct{}{}
-	}
-	r.open[one] = struct{}{}
+	one.since, one.from, one.at = time.Now(), w, len(r.open)
+	r.open = append(r.open, one)
 }
 
 // done tells whether a body was in time.
 func (r *reads) done(one *read) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.open, one)
+	end := len(r.open) - 1
+	last := r.open[end]
+	r.open[one.at], last.at = last, one.at
+	r.open[end], r.open = nil, r.open[:end]
 	return !one.late
 }
 
@@ -96,10 +96,10 @@ func (r *reads) done(one *read) bool {
 func (r *reads) end(before time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for one := range r.open {
+	for _, one := range r.open {
 		if one.since.Before(before) {
 			one.late = true
-			_ = http.NewResponseController(one.conn).SetReadDeadline(time.Unix(1, 0))
+			_ = one.from.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
 	return len(r.open) > 0
@@ -180,75 +180,11 @@ func (b *body) recycle() {
 	b.data, b.lent = nil, nil
 }
 
-// bytes returns what came, nil after drop.
-func (b *body) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data
-}
-
-// drop takes the body away from all who read it, and gives its memory back.
+// drop gives the memory of the body back. Nobody reads it any more.
 func (b *body) drop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range b.readers {
-		_ = r.Close()
-	}
 	if b.held > 0 { // it may have been dropped before
 		b.gate.release(b.held)
 	}
 	b.recycle()
-	b.readers, b.held = nil, 0
-}
-
-// reader reads the body for one upstream.
-func (b *body) reader() io.ReadCloser {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.readers == nil {
-		b.readers = b.first.room[:0]
-	}
-	r := &b.first.reader
-	if len(b.readers) > 0 {
-		r = &bodyReader{}
-	}
-	b.readers = append(b.readers, r)
-	r.set(b.data)
-	return r
-}
-
-type bodyReader struct {
-	mu   sync.Mutex // the transport may close it while it reads
-	data []byte
-}
-
-func (r *bodyReader) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.data) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.data)
-	r.data = r.data[n:]
-	return n, nil
-}
-
-// WriteTo writes all that is left at once.
-func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n, err := w.Write(r.data)
-	r.data = r.data[n:]
-	return int64(n), err
-}
-
-func (r *bodyReader) Close() error {
-	r.set(nil)
-	return nil
-}
-
-func (r *bodyReader) set(data []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.data = data
+	b.held = 0
 }

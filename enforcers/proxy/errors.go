@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/stricthttp"
 )
 
 // refusal is an answer of the proxy's own, in the shape of the API's errors.
@@ -48,8 +50,8 @@ func badGateway(reason, message string) *refusal {
 const statusOverloaded = 529
 
 // writeText answers with the refusal as git shows it to its user.
-func (r *refusal) writeText(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+func (r *refusal) writeText(w *stricthttp.Response) error {
+	w.Add("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(r.status)
 	_, err := w.Write([]byte("cordon: " + r.message + "\n"))
 	return err
@@ -57,7 +59,7 @@ func (r *refusal) writeText(w http.ResponseWriter) error {
 
 // write answers with the refusal. The API's own form is {"type":"error",…};
 // what other APIs need, an "error" with a message, is in it.
-func (r *refusal) write(w http.ResponseWriter) error {
+func (r *refusal) write(w *stricthttp.Response) error {
 	body, err := json.Marshal(map[string]any{
 		"type":  "error",
 		"error": map[string]any{"type": r.kind, "message": "cordon: " + r.message},
@@ -65,12 +67,11 @@ func (r *refusal) write(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.Add("Content-Type", "application/json")
+	w.Add("Content-Length", strconv.Itoa(len(body)))
 	if r.retry > 0 {
 		seconds := int64((r.retry + time.Second - 1) / time.Second)
-		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
+		w.Add("Retry-After", strconv.FormatInt(seconds, 10))
 	}
 	w.WriteHeader(r.status)
 	_, err = w.Write(body)

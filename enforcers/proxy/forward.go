@@ -6,10 +6,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/aicodesit/cordon/internal/ending"
+	"github.com/aicodesit/cordon/internal/leanhttp"
+	"github.com/aicodesit/cordon/internal/stricthttp"
 )
 
 // Causes of an answer's end.
@@ -26,41 +27,54 @@ func ended(alive context.Context) error {
 	return errEnded
 }
 
-func remote(r *http.Request) netip.Addr {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return ap.Addr().Unmap()
-}
-
 // forward sends the order to the first upstream that takes it and passes the
 // answer on. most is what was reserved; used is set to what is charged.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, o *order, most usage, used *usage) *refusal {
-	resp, secrets, bad := s.try(r, x, o)
+func (s *Server) forward(w *stricthttp.Response, r *stricthttp.Request, x *exchange, o *order, most usage, used *usage) *refusal {
+	got, secrets, bad := s.try(r, x, o)
 	if bad != nil {
 		return bad
 	}
-	defer resp.Body.Close()
+	defer got.Close()
 	o.body.drop()
+	if bad := s.unfit(got, x); bad != nil {
+		return bad
+	}
+	var body io.Reader = got
+	streams := streaming(got)
+	if got.Status >= 400 {
+		var err error
+		if body, err = hide(got, secrets); err != nil {
+			return badGateway("upstream", "the upstream's answer broke off")
+		}
+		streams = false
+	}
+	m := newMeter(got.Header.Get("Content-Type"), &s.counters)
+	if got.Status < 300 { // else nothing is charged
+		defer func() { *used = m.charge(most, time.Since(x.start)) }()
+	}
+	// A client that does not read blocks a write, which no context ends.
+	stop := ending.AfterFunc(o.ctx, func() { _ = w.SetWriteDeadline(time.Now()) })
+	defer stop.Now()
+	x.status = got.Status
+	responseHeader(w, got.Header, secrets)
+	w.WriteHeader(got.Status)
+	// Where the next read is known not to wait, the head goes out with what it brings.
+	if streams && !got.Ready() && w.Flush() != nil {
+		s.abort(o.ctx, x)
+	}
+	s.pass(o.ctx, w, body, streams, x, m)
+	return nil
+}
+
+// unfit refuses an answer that is not for the client.
+func (s *Server) unfit(got *leanhttp.Answer, x *exchange) *refusal {
 	switch {
-	case resp.StatusCode < 200 || resp.StatusCode >= 300 && resp.StatusCode < 400:
+	case got.Status < 200 || got.Status >= 300 && got.Status < 400:
 		return badGateway("redirect", "the upstream sends elsewhere, which is not followed")
-	case resp.StatusCode == http.StatusUnauthorized:
+	case got.Status == http.StatusUnauthorized:
 		s.log.Error("the upstream refuses the credential", "proxy", s.spec.Name, "upstream", x.upstream)
 		return forbidden("credential", "the upstream refuses the proxy's own credential; tell who runs this host")
 	}
-	if resp.StatusCode >= 400 {
-		if err := hide(resp, secrets); err != nil {
-			return badGateway("upstream", "the upstream's answer broke off")
-		}
-	}
-	m := newMeter(resp.Header.Get("Content-Type"), &s.counters)
-	if resp.StatusCode < 300 { // else nothing is charged
-		defer func() { *used = m.charge(most, time.Since(x.start)) }()
-	}
-	responseHeader(w.Header(), resp.Header, secrets)
-	s.pass(o.ctx, w, resp, x, m)
 	return nil
 }
 
@@ -75,50 +89,50 @@ func failedOver(status int) bool {
 
 // try asks one upstream after the other until one answers well; the last one
 // answers as it does.
-func (s *Server) try(r *http.Request, x *exchange, o *order) (*http.Response, []string, *refusal) {
+func (s *Server) try(r *stricthttp.Request, x *exchange, o *order) (*leanhttp.Answer, []string, *refusal) {
 	ups := inOrder(o.route.upstreams, x.start)
 	for i, up := range ups {
 		x.upstream = up.Name
 		last := i == len(ups)-1
-		resp, secrets, bad := s.ask(r, o, up)
+		got, secrets, bad := s.ask(r, o, up)
 		if o.ctx.Err() != nil {
-			if resp != nil {
-				_ = resp.Body.Close()
+			if got != nil {
+				_ = got.Close()
 			}
 			return nil, nil, cut(o.ctx)
 		}
-		failed := bad != nil || failedOver(resp.StatusCode)
+		failed := bad != nil || failedOver(got.Status)
 		if failed {
 			up.failed.Store(time.Now().UnixNano())
 			s.metrics.failures.WithLabelValues(up.Name).Inc()
 		}
-		if resp != nil && resp.StatusCode == http.StatusUnauthorized {
+		if got != nil && got.Status == http.StatusUnauthorized {
 			up.refused()
 		}
 		if !failed || last {
-			return resp, secrets, bad
+			return got, secrets, bad
 		}
-		if resp != nil {
-			_ = resp.Body.Close()
+		if got != nil {
+			_ = got.Close()
 		}
 	}
 	return nil, nil, badGateway("upstream", "there is no upstream") // no route is without
 }
 
-func (s *Server) ask(r *http.Request, o *order, up *upstream) (*http.Response, []string, *refusal) {
-	out, secrets, err := up.request(o.ctx, r, o.path, o.body)
+func (s *Server) ask(r *stricthttp.Request, o *order, up *upstream) (*leanhttp.Answer, []string, *refusal) {
+	out, err := up.request(o.ctx, r, o.body.data)
 	if err != nil {
 		s.log.Error("no credential for the upstream", "proxy", s.spec.Name, "upstream", up.Name, "error", err)
 		return nil, nil, badGateway("credential", "the proxy's own credential can't be had; tell who runs this host")
 	}
-	resp, err := s.http.RoundTrip(out)
+	got, err := s.http.Do(o.ctx, &out.Request)
 	if err != nil {
 		if o.ctx.Err() == nil {
 			s.log.Warn("upstream", "proxy", s.spec.Name, "upstream", up.Name, "error", err)
 		}
 		return nil, nil, badGateway("upstream", "the upstream can't be reached")
 	}
-	return resp, secrets, nil
+	return got, out.secrets, nil
 }
 
 // cut is the refusal for a request that ended before an answer came.
@@ -132,45 +146,39 @@ func cut(ctx context.Context) *refusal {
 	return &refusal{status: 499, kind: "api_error", reason: "gone", message: "the client hung up"}
 }
 
-// hide takes the secrets out of an error's body: some APIs quote the key that
-// they refuse.
-func hide(resp *http.Response, secrets []string) error {
+// hide is an error's body without the secrets: some APIs quote the key that they
+// refuse. It takes the length, which may be another now, out of the header.
+func hide(got *leanhttp.Answer, secrets []string) (io.Reader, error) {
 	const most = 256 << 10
-	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	text, err := io.ReadAll(io.LimitReader(got, most))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, secret := range secrets {
 		text = bytes.ReplaceAll(text, []byte(secret), []byte("[redacted]"))
 	}
-	_ = resp.Body.Close()
-	resp.Body = io.NopCloser(bytes.NewReader(text))
-	resp.ContentLength = int64(len(text))
-	resp.Header.Del("Content-Length")
-	return nil
+	got.Header = got.Header.Without("Content-Length")
+	return bytes.NewReader(text), nil
 }
 
-// pass copies the answer as it comes. An answer that breaks off on either
-// side is cut off on the other.
-func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Response, x *exchange, m *meter) {
-	rc := http.NewResponseController(w)
-	// A client that does not read blocks a write, which no context ends.
-	stop := ending.AfterFunc(ctx, func() { _ = rc.SetWriteDeadline(time.Now()) })
-	defer stop.Now()
-	x.status = resp.StatusCode
-	w.WriteHeader(resp.StatusCode)
-	streams := streaming(resp)
-	if streams && !ready(resp.Body) && rc.Flush() != nil {
-		s.abort(ctx, x)
-	}
+// sink is where an answer goes, as to a [stricthttp.Response].
+type sink interface {
+	io.Writer
+	Flush() error
+}
+
+// pass copies the answer's body, and if that streams, as it comes. An answer that
+// breaks off on either side is cut off on the other.
+func (s *Server) pass(ctx context.Context, w sink, body io.Reader, streams bool, x *exchange, m *meter) {
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
 	for {
-		n, err := resp.Body.Read(*buffer)
+		n, err := body.Read(*buffer)
+		whole := errors.Is(err, io.EOF)
 		if n > 0 {
 			_, lost := w.Write((*buffer)[:n])
-			if lost == nil && streams {
-				lost = rc.Flush()
+			if lost == nil && streams && !whole { // the last part goes out with the answer's end
+				lost = w.Flush()
 			}
 			// The client need not wait for what follows. What a lost one did not get is counted, too.
 			s.passed(x, n)
@@ -180,9 +188,9 @@ func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Res
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF):
+		case whole:
 			if !streams {
-				_ = rc.Flush() // the client need not wait for what is yet to be counted; a lost one is none of the answer's
+				_ = w.Flush() // the client need not wait for what is yet to be counted; a lost one is none of the answer's
 			}
 			m.end()
 			return
@@ -190,13 +198,6 @@ func (s *Server) pass(ctx context.Context, w http.ResponseWriter, resp *http.Res
 			s.abort(ctx, x)
 		}
 	}
-}
-
-// ready tells whether the next read of an answer is known not to wait: its
-// head then goes out with what it brings.
-func ready(body io.Reader) bool {
-	b, ok := body.(interface{ Ready() bool })
-	return ok && b.Ready()
 }
 
 func (s *Server) passed(x *exchange, n int) {
@@ -217,9 +218,6 @@ func (s *Server) abort(ctx context.Context, x *exchange) {
 }
 
 // streaming tells whether an answer is to be flushed as it comes.
-func streaming(resp *http.Response) bool {
-	if resp.ContentLength >= 0 {
-		return false
-	}
-	return mediaType(resp.Header.Get("Content-Type")) != "application/json"
+func streaming(got *leanhttp.Answer) bool {
+	return got.Length < 0 && mediaType(got.Header.Get("Content-Type")) != "application/json"
 }

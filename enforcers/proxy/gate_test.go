@@ -17,7 +17,7 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 		g := newGates(nil)
 		alive, end := context.WithCancelCause(context.Background())
 		old := g.of(Session{Lease: lease, Alive: alive})
-		before, through, after, next := ending.New(), ending.New(), ending.New(), ending.New()
+		before, through, after, next := new(ending.Context), new(ending.Context), new(ending.Context), new(ending.Context)
 		old.watch(before)
 		old.watch(through)
 		old.unwatch(through)
@@ -56,7 +56,7 @@ func TestUnwatch(t *testing.T) {
 		g := &gate{all: newGates(nil)}
 		var all []*ending.Context
 		for range 3 {
-			all = append(all, ending.New())
+			all = append(all, new(ending.Context))
 			g.watch(all[len(all)-1])
 		}
 		for range 2 { // the second time it is gone

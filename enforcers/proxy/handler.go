@@ -1,33 +1,31 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/aicodesit/cordon/internal/ending"
+	"github.com/aicodesit/cordon/internal/stricthttp"
 	"github.com/aicodesit/cordon/specs"
 )
 
-// ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.TransferEncoding != nil { // see stricthttp: what follows a chunked body is not looked at
-		w.Header().Set("Connection", "close")
+// serve answers one request.
+func (s *Server) serve(w *stricthttp.Response, r *stricthttp.Request) {
+	if r.Length < 0 { // see stricthttp: what follows a chunked body is not looked at
+		w.Add("Connection", "close")
 	}
-	addr := remote(r)
-	x := &exchange{start: time.Now(), addr: addr, method: r.Method, path: r.URL.Path}
+	x := &exchange{start: time.Now(), addr: r.Remote, method: r.Method, path: r.URL.Path}
 	s.metrics.active.Inc()
 	s.stir()
 	defer s.done(x) // also when the answer is cut off by a panic
-	if bad := s.answer(w, r, addr, x); bad != nil {
+	if bad := s.answer(w, r, x); bad != nil {
 		x.status, x.reason = bad.status, bad.reason
 		if bad.status < http.StatusInternalServerError && bad.status != http.StatusTooManyRequests {
 			s.log.Debug("request refused", "session", x.session.Lease.ID, "reason", bad.reason, "message", bad.message)
 		}
 		write := bad.write
-		if s.git != nil && strings.HasPrefix(r.RequestURI, specs.GitPrefix) {
+		if s.git != nil && strings.HasPrefix(r.Target, specs.GitPrefix) {
 			write = bad.writeText
 		}
 		if err := write(w); err != nil {
@@ -48,8 +46,8 @@ func (s *Server) done(x *exchange) {
 
 // answer admits the request and forwards it. A refusal means that nothing was
 // answered yet.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, addr netip.Addr, x *exchange) *refusal {
-	session, ok := s.sessions.ByAddr(addr)
+func (s *Server) answer(w *stricthttp.Response, r *stricthttp.Request, x *exchange) *refusal {
+	session, ok := s.sessions.ByAddr(r.Remote)
 	if !ok {
 		return forbidden("address", "no session has this address")
 	}
@@ -57,14 +55,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, addr netip.Addr,
 	if bad := form(r); bad != nil {
 		return bad
 	}
-	if s.git != nil && strings.HasPrefix(r.RequestURI, specs.GitPrefix) {
+	if s.git != nil && strings.HasPrefix(r.Target, specs.GitPrefix) {
 		if bad := valid(session, s.spec.Name, x.start); bad != nil {
 			return bad
 		}
-		s.git(w, r, session, func(status int, reason string) { x.status, x.reason = status, reason })
+		s.gitServe(w, r, x)
 		return nil
 	}
-	path, _, _ := strings.Cut(r.RequestURI, "?") // as it came: r.URL.Path is decoded
+	path, _, _ := strings.Cut(r.Target, "?") // as it came: r.URL.Path is decoded
 	route, model := s.routes.match(r.Method, path)
 	if route == nil {
 		return &refusal{status: http.StatusNotFound, kind: "not_found_error", reason: "path", message: "this method and path are not among those declared"}
@@ -77,8 +75,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, addr netip.Addr,
 		return bad
 	}
 	defer gate.leave()
-	ctx, release := ending.Of(r.Context())
-	defer release()
+	ctx := r.Context() // ends with the session, and when the client hangs up
 	gate.watch(ctx)
 	defer gate.unwatch(ctx)
 	body, bad := s.readBody(w, r, gate)
@@ -91,12 +88,20 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, addr netip.Addr,
 		return bad
 	}
 	x.model = asked.model
-	return s.spend(w, r, x, &order{ctx: ctx, route: route, path: path, body: body, asked: asked})
+	return s.spend(w, r, x, &order{ctx: ctx, route: route, body: body, asked: asked})
+}
+
+// gitServe has git's own handler answer.
+func (s *Server) gitServe(w *stricthttp.Response, r *stricthttp.Request, x *exchange) {
+	report := func(status int, reason string) { x.status, x.reason = status, reason }
+	stricthttp.Standard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.git(w, r, x.session, report)
+	}))(w, r)
 }
 
 // look inspects the body, as the route needs it.
 func (s *Server) look(route *route, model string, b *body) (asked, *refusal) {
-	text := b.bytes()
+	text := b.data
 	switch {
 	case route.method == http.MethodGet || route.method == http.MethodDelete:
 		if len(text) > 0 {
@@ -111,15 +116,14 @@ func (s *Server) look(route *route, model string, b *body) (asked, *refusal) {
 
 // order is an admitted request.
 type order struct {
-	ctx   context.Context // ends with the session, and when the client hangs up
+	ctx   *ending.Context
 	route *route
-	path  string // escaped
 	body  *body
 	asked asked
 }
 
 // spend reserves what the order may cost, forwards it and settles.
-func (s *Server) spend(w http.ResponseWriter, r *http.Request, x *exchange, o *order) *refusal {
+func (s *Server) spend(w *stricthttp.Response, r *stricthttp.Request, x *exchange, o *order) *refusal {
 	price, priced := s.prices.find(o.asked.model)
 	answers := o.route.class != classCount && o.route.class != classModels
 	if answers && !priced && s.ledger.hasMoney() {

@@ -2,7 +2,11 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/aicodesit/cordon/internal/httphead"
+	"github.com/aicodesit/cordon/internal/stricthttp"
 )
 
 // forwards tells whether a header of the client's, in canonical form, goes on
@@ -32,39 +36,40 @@ func credentialLike(name string) bool {
 	return false
 }
 
-var plain = []string{"identity"}
-
-// requestHeader is what goes on of the client's header. Values are as they came.
-func requestHeader(in http.Header) http.Header {
-	out := make(http.Header, len(in)+2)
-	for name, values := range in {
-		if forwards(name) {
-			out[name] = values
+// requestHeader appends what goes on of the client's header to out. Values are as
+// they came.
+func requestHeader(out, in httphead.Header) httphead.Header {
+	for _, f := range in {
+		if forwards(f.Name) {
+			out = append(out, f)
 		}
 	}
-	out["Accept-Encoding"] = plain // usage is read on the way back
-	return out
+	return out.Set("Accept-Encoding", "identity") // usage is read on the way back
 }
 
-// responseHeader puts what goes back of the upstream's header into out:
-// nothing that belongs to the connection, that sets state in a client for the
-// proxy's address, or that holds one of the secrets.
-func responseHeader(out, in http.Header, secrets []string) {
-	var named map[string]bool
-	for _, v := range in["Connection"] {
-		if named == nil {
-			named = map[string]bool{}
-		}
-		for _, n := range strings.Split(v, ",") {
-			named[http.CanonicalHeaderKey(strings.TrimSpace(n))] = true
+// responseHeader puts what goes back of the upstream's header into w: nothing
+// that belongs to the connection, that sets state in a client for the proxy's
+// address, or that holds one of the secrets.
+func responseHeader(w *stricthttp.Response, in httphead.Header, secrets []string) {
+	named := ofConnection(in)
+	for _, f := range in {
+		if !named[f.Name] && !staysUpstream(f.Name) && !holdsAny(f.Value, secrets) {
+			w.Add(f.Name, f.Value)
 		}
 	}
-	for name, values := range in {
-		if named[name] || staysUpstream(name) || holdsAny(values, secrets) {
-			continue
+}
+
+// ofConnection are the headers that belong to the connection as it says itself.
+func ofConnection(in httphead.Header) (names map[string]bool) {
+	for v := range in.All("Connection") {
+		for name := range strings.SplitSeq(v, ",") {
+			if names == nil { // as seldom it is not
+				names = map[string]bool{}
+			}
+			names[http.CanonicalHeaderKey(strings.TrimSpace(name))] = true
 		}
-		out[name] = values
 	}
+	return names
 }
 
 func staysUpstream(name string) bool {
@@ -76,13 +81,6 @@ func staysUpstream(name string) bool {
 	return false
 }
 
-func holdsAny(values, secrets []string) bool {
-	for _, v := range values {
-		for _, s := range secrets {
-			if strings.Contains(v, s) {
-				return true
-			}
-		}
-	}
-	return false
+func holdsAny(value string, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(value, s) })
 }

@@ -43,7 +43,7 @@ type Options struct {
 	// Transport reaches the upstreams; nil does so directly, by HTTP/1.1, with
 	// certificates that the host trusts, and without a bound on how long a
 	// model thinks before it answers.
-	Transport http.RoundTripper
+	Transport *leanhttp.Transport
 }
 
 // Server is a proxy.
@@ -60,7 +60,7 @@ type Server struct {
 	metrics  *metrics
 	log      *slog.Logger
 	audit    *auditor // nil for none
-	http     http.RoundTripper
+	http     *leanhttp.Transport
 	buffers  sync.Pool // of *[]byte
 	bodies   sync.Pool // of *[]byte
 	reads    reads
@@ -142,7 +142,7 @@ func (s *Server) addRoutes(o Options) error {
 // nil when ctx ended it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &stricthttp.Server{
-		Handler:     s,
+		Handler:     s.serve,
 		HeadTimeout: headTimeout,
 		IdleTimeout: idleTimeout,
 		HeadBytes:   headBytes,

@@ -3,10 +3,12 @@ package proxy
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -24,21 +26,42 @@ type awsCredential struct {
 }
 
 // signAWS signs the request by AWS Signature Version 4 for Bedrock.
-func signAWS(out *http.Request, body []byte, credential, region string, now time.Time) (secrets []string, err error) {
+func signAWS(ctx context.Context, out *outgoing, credential, region string, now time.Time) error {
 	var c awsCredential
 	if json.Unmarshal([]byte(credential), &c) != nil || c.AccessKeyID == "" || c.SecretAccessKey == "" {
-		return nil, errors.New("is not what aws configure export-credentials prints: AccessKeyId, SecretAccessKey and maybe SessionToken, in JSON")
+		return errors.New("is not what aws configure export-credentials prints: AccessKeyId, SecretAccessKey and maybe SessionToken, in JSON")
 	}
-	sum := sha256.Sum256(body)
-	keys := aws.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken}
-	if err := v4.NewSigner().SignHTTP(out.Context(), keys, out, hex.EncodeToString(sum[:]), "bedrock", region, now); err != nil {
-		return nil, errors.New("the request can't be signed") // the signer's own error may quote the request
-	}
-	secrets = []string{c.SecretAccessKey}
+	out.secrets = append(out.secrets, c.SecretAccessKey)
 	if c.SessionToken != "" {
-		secrets = append(secrets, c.SessionToken)
+		out.secrets = append(out.secrets, c.SessionToken)
 	}
-	return secrets, nil
+	signed, err := standard(out)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(out.Body)
+	keys := aws.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken}
+	if err := v4.NewSigner().SignHTTP(ctx, keys, signed, hex.EncodeToString(sum[:]), "bedrock", region, now); err != nil {
+		return errors.New("the request can't be signed") // the signer's own error may quote the request
+	}
+	// Of the query, what was signed goes out, in the form that was.
+	out.Target = signed.URL.RequestURI()
+	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token"} { // the signer's
+		if value := signed.Header.Get(name); value != "" {
+			out.Header = out.Header.Set(name, value)
+		}
+	}
+	return nil
+}
+
+// standard is the request as net/http has it, without its body.
+func standard(out *outgoing) (*http.Request, error) {
+	at, err := url.ParseRequestURI(out.Target) // to which a "#" is part of the query, and is sent
+	if err != nil {
+		return nil, errors.New("the request can't be signed")
+	}
+	at.Scheme, at.Host = out.Origin.Scheme, out.Origin.Host
+	return &http.Request{Method: out.Method, URL: at, Host: at.Host, Header: out.Header.Standard(), ContentLength: int64(len(out.Body))}, nil
 }
 
 // oauth turns a service account's key into access tokens, and keeps one until
@@ -51,9 +74,9 @@ type oauth struct {
 	source oauth2.TokenSource
 }
 
-func newOAuth(transport http.RoundTripper) *oauth {
+func newOAuth(trusts *tls.Config) *oauth {
 	return &oauth{client: &http.Client{
-		Transport: transport, Timeout: 30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: trusts.Clone(), DisableKeepAlives: true}, Timeout: 30 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -67,13 +90,13 @@ type serviceAccount struct {
 }
 
 // authorize puts an access token in.
-func (o *oauth) authorize(out *http.Request, key string) (secrets []string, err error) {
+func (o *oauth) authorize(out *outgoing, key string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock() // one asks for a token, the others wait for it
 	if o.source == nil || o.key != key {
 		var a serviceAccount
 		if json.Unmarshal([]byte(key), &a) != nil || a.Email == "" || a.Key == "" || a.TokenURI == "" {
-			return nil, errors.New("is not the key file of a service account")
+			return errors.New("is not the key file of a service account")
 		}
 		config := jwt.Config{Email: a.Email, PrivateKey: []byte(a.Key), PrivateKeyID: a.KeyID, TokenURL: a.TokenURI, Scopes: []string{"https://www.googleapis.com/auth/cloud-platform"}}
 		// Not the request's context: the source outlives it.
@@ -84,10 +107,11 @@ func (o *oauth) authorize(out *http.Request, key string) (secrets []string, err 
 	if err != nil {
 		var refused *oauth2.RetrieveError
 		if errors.As(err, &refused) && refused.Response != nil {
-			return nil, errors.New("no access token: the token server answers " + refused.Response.Status)
+			return errors.New("no access token: the token server answers " + refused.Response.Status)
 		}
-		return nil, errors.New("no access token: the token server can't be asked")
+		return errors.New("no access token: the token server can't be asked")
 	}
-	out.Header["Authorization"] = []string{"Bearer " + token.AccessToken}
-	return []string{token.AccessToken}, nil
+	out.secrets = append(out.secrets, token.AccessToken)
+	out.Header = out.Header.Set("Authorization", "Bearer "+token.AccessToken)
+	return nil
 }

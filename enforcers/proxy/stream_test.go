@@ -64,7 +64,7 @@ func (w *witness) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-func (w *witness) FlushError() error {
+func (w *witness) Flush() error {
 	w.late = w.late || w.m.counted
 	return nil
 }
@@ -76,14 +76,13 @@ func TestCountedOncePassedOn(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		m := newMeter("text/event-stream", &r.server.counters)
 		w := &witness{ResponseRecorder: httptest.NewRecorder(), m: m, gone: gone}
-		resp := &http.Response{StatusCode: 200, ContentLength: -1, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(event))}
 		func() {
 			defer func() {
 				if aborted := recover() == http.ErrAbortHandler; aborted != gone {
 					t.Errorf("gone %v: aborted %v", gone, aborted)
 				}
 			}()
-			r.server.pass(context.Background(), w, resp, &exchange{start: time.Now()}, m)
+			r.server.pass(context.Background(), w, strings.NewReader(event), true, &exchange{start: time.Now()}, m)
 		}()
 		if w.late || m.used.Input != 10 {
 			t.Errorf("gone %v: late %v, counted %+v", gone, w.late, m.used)

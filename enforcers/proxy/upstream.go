@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -14,6 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/httphead"
+	"github.com/aicodesit/cordon/internal/leanhttp"
+	"github.com/aicodesit/cordon/internal/stricthttp"
 	"github.com/aicodesit/cordon/specs"
 )
 
@@ -23,7 +25,8 @@ const coolDown = 10 * time.Second
 // upstream is one place to send requests to.
 type upstream struct {
 	specs.Upstream
-	base   *url.URL
+	origin leanhttp.Origin
+	path   string // before that of each request, escaped
 	secret func(name string) (string, error)
 	forget func(name string)
 	oauth  *oauth // of vertex with a credential
@@ -50,9 +53,10 @@ func newUpstream(u specs.Upstream, o Options) (*upstream, error) {
 	if u.Kind == specs.UpstreamBedrock && u.Credential != "" && u.Region == "" {
 		return nil, fmt.Errorf("upstream %s: needs a region", u.Name)
 	}
-	base.Path = strings.TrimSuffix(base.Path, "/")
-	base.RawPath = strings.TrimSuffix(base.RawPath, "/")
-	up := &upstream{Upstream: u, base: base, secret: o.Secret, forget: o.Forget}
+	up := &upstream{
+		Upstream: u, secret: o.Secret, forget: o.Forget,
+		origin: leanhttp.Origin{Scheme: base.Scheme, Host: withoutPort(base)}, path: strings.TrimSuffix(base.EscapedPath(), "/"),
+	}
 	for _, name := range slices.Sorted(maps.Keys(u.Inject)) {
 		up.inject = append(up.inject, injection{http.CanonicalHeaderKey(name), u.Inject[name]})
 	}
@@ -60,9 +64,19 @@ func newUpstream(u specs.Upstream, o Options) (*upstream, error) {
 		up.forget = func(string) {}
 	}
 	if u.Kind == specs.UpstreamVertex && u.Credential != "" {
-		up.oauth = newOAuth(o.Transport)
+		up.oauth = newOAuth(o.Transport.TLS)
 	}
 	return up, nil
+}
+
+// withoutPort is the host without a port that is the scheme's: AWS's signer leaves
+// that out, so it must not be sent.
+func withoutPort(u *url.URL) string {
+	switch port := u.Port(); u.Scheme + port {
+	case "http", "https", "http80", "https443":
+		return strings.TrimSuffix(u.Host, ":"+port)
+	}
+	return u.Host
 }
 
 func loopback(host string) bool {
@@ -70,75 +84,56 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// request is the request to send, with the credential in it, and the secrets
-// that it holds. path is the escaped one, from the routes.
-func (u *upstream) request(ctx context.Context, in *http.Request, path string, b *body) (*http.Request, []string, error) {
-	decoded, err := url.PathUnescape(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	p := &parts{url: *u.base}
-	p.url.Path, p.url.RawPath, p.url.RawQuery = u.base.Path+decoded, u.base.EscapedPath()+path, in.URL.RawQuery
-	out := (&http.Request{
-		Method: in.Method, URL: &p.url, Host: u.base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: requestHeader(in.Header),
-	}).WithContext(ctx)
-	if data := b.bytes(); len(data) > 0 {
-		out.ContentLength = int64(len(data))
-		out.Body = b.reader()
-		// A kept connection that the upstream closed meanwhile is no failure.
-		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
-	}
-	secrets, err := u.authorize(out, b, p)
-	return out, secrets, err
+// outgoing is a request to an upstream.
+type outgoing struct {
+	leanhttp.Request
+	room    httphead.Room
+	secrets []string  // that it holds
+	first   [1]string // room for them: most hold one
 }
 
-// parts are what a request is made of, in one piece of memory.
-type parts struct {
-	url     url.URL
-	values  [1]string // of the headers with a credential: mostly there is one
-	secrets [1]string
+// request is the request to send, with the credential in it.
+func (u *upstream) request(ctx context.Context, in *stricthttp.Request, body []byte) (*outgoing, error) {
+	out := &outgoing{Request: leanhttp.Request{Origin: u.origin, Method: in.Method, Target: u.path + in.Target, Body: body}}
+	out.Header, out.secrets = requestHeader(out.room[:0], in.Header), out.first[:0]
+	return out, u.authorize(ctx, out)
 }
 
 // authorize puts the credential in. Its errors name the secret's place, never its value.
-func (u *upstream) authorize(out *http.Request, b *body, p *parts) (secrets []string, err error) {
-	values := p.values[:0]
-	secrets = p.secrets[:0]
+func (u *upstream) authorize(ctx context.Context, out *outgoing) error {
 	for _, i := range u.inject {
 		value, err := u.secret(i.secret)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !printable(value) {
-			return nil, fmt.Errorf("secret.%s: can't be the value of a header", i.secret)
+			return fmt.Errorf("secret.%s: can't be the value of a header", i.secret)
 		}
-		secrets = append(secrets, value)
+		out.secrets = append(out.secrets, value)
 		if i.header == "Authorization" && !strings.Contains(value, " ") {
 			value = "Bearer " + value
 		}
-		values = append(values, value)
-		out.Header[i.header] = values[len(values)-1 : len(values) : len(values)]
+		out.Header = out.Header.Set(i.header, value)
 	}
 	if u.Credential == "" {
-		return secrets, nil
+		return nil
 	}
 	credential, err := u.secret(u.Credential)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var more []string
 	switch u.Kind {
 	case specs.UpstreamBedrock:
-		more, err = signAWS(out, b.bytes(), credential, u.Region, time.Now())
+		err = signAWS(ctx, out, credential, u.Region, time.Now())
 	case specs.UpstreamVertex:
-		more, err = u.oauth.authorize(out, credential)
+		err = u.oauth.authorize(out, credential)
 	default:
 		err = errors.New("upstreams of this kind take no credential but those of inject")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("upstream %s: secret.%s: %w", u.Name, u.Credential, err)
+		return fmt.Errorf("upstream %s: secret.%s: %w", u.Name, u.Credential, err)
 	}
-	return append(secrets, more...), nil
+	return nil
 }
 
 // printable tells whether a text is printable ASCII.

@@ -218,6 +218,57 @@ func TestBedrock(t *testing.T) {
 	refused(t, status, body, 403, "permission_error")
 }
 
+// What goes out of a query is what was signed, whatever the client makes of it.
+func TestBedrockSignsTheQuery(t *testing.T) {
+	var problem, target string
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		problem, target = verifyAWS(r, body, "wJalrXUtnFEMI"), r.RequestURI
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer up.Close()
+	r := newRig(t, func(o *Options) {
+		o.Proxy.Upstream = ""
+		o.Proxy.Upstreams = []specs.Upstream{{Name: "aws", Kind: specs.UpstreamBedrock, URL: up.URL + "/base", Region: "eu-central-1", Credential: "aws"}}
+		o.Secret = func(string) (string, error) {
+			return `{"Version":1,"AccessKeyId":"AKIDEXAMPLE","SecretAccessKey":"wJalrXUtnFEMI"}`, nil
+		}
+	})
+	for query, want := range map[string]string{
+		"": "", "?": "?", "?beta=true": "?beta=true", "?b=2&a=1": "?a=1&b=2", "?a=b+c": "?a=b%20c", "?flag": "?flag=", "?a=%2f": "?a=%2F",
+		"?a=1#c": "?a=1%23c", "?a=1;b=2": "", "?a=%zz": "", // what is no query is neither signed nor sent
+	} {
+		problem, target = "did not come", ""
+		body := `{"anthropic_version":"bedrock-2023-05-31","max_tokens":10,"messages":[]}`
+		status, _ := r.raw("POST /model/anthropic.claude-3%3A0/invoke" + query + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " + r.token +
+			fmt.Sprintf("\r\nX-Stainless-A: 1\r\nX-Stainless-A: 2\r\nContent-Length: %d\r\n\r\n", len(body)) + body)
+		if status != 200 || problem != "" || target != "/base/model/anthropic.claude-3%3A0/invoke"+want {
+			t.Errorf("%q: %d, sent is %q: %s", query, status, target, problem)
+		}
+	}
+}
+
+// A port that goes without saying is not said: AWS's signer leaves it out.
+func TestOrigin(t *testing.T) {
+	for url, want := range map[string]leanhttp.Origin{
+		"https://a.example":          {Scheme: "https", Host: "a.example"},
+		"https://a.example:443/b":    {Scheme: "https", Host: "a.example"},
+		"https://a.example:80":       {Scheme: "https", Host: "a.example:80"},
+		"https://a.example:4430":     {Scheme: "https", Host: "a.example:4430"},
+		"https://a.example:":         {Scheme: "https", Host: "a.example"},
+		"https://[2001:db8::443]":    {Scheme: "https", Host: "[2001:db8::443]"},
+		"https://[2001:db8::1]:443/": {Scheme: "https", Host: "[2001:db8::1]"},
+		"http://127.0.0.1:80":        {Scheme: "http", Host: "127.0.0.1"},
+		"http://127.0.0.1:443":       {Scheme: "http", Host: "127.0.0.1:443"},
+	} {
+		up, err := newUpstream(specs.Upstream{Name: "a", Kind: specs.UpstreamAnthropic, URL: url}, Options{})
+		if err != nil || up.origin != want {
+			t.Errorf("%s: %+v %v, want %+v", url, up, err, want)
+		}
+	}
+}
+
 // verifyAWS signs the request that came once more, after the description of
 // Signature Version 4 in AWS's documentation, and compares.
 func verifyAWS(r *http.Request, body []byte, secret string) string {

@@ -17,10 +17,9 @@ import (
 const few = 4
 
 // Context is a [context.Context] that ends by End. [context.Cause] tells why,
-// and contexts that are derived from it end with it.
+// and contexts that are derived from it end with it. The zero Context is ready to
+// use.
 type Context struct {
-	parent context.Context
-
 	mu     sync.Mutex
 	std    context.Context // the standard library's, once it is asked for
 	cancel context.CancelCauseFunc
@@ -35,25 +34,6 @@ type Context struct {
 type entry struct {
 	number int // from 1 on
 	call   func()
-}
-
-// New returns a Context that no other ends.
-func New() *Context { return &Context{parent: context.Background()} }
-
-// Of returns ctx if it is a Context, and else one that ends with it. Whoever
-// asks calls release in the end.
-func Of(ctx context.Context) (c *Context, release func()) {
-	if c, ok := ctx.(*Context); ok {
-		return c, func() {}
-	}
-	return below(ctx)
-}
-
-// below is apart from Of, where what it keeps would be allocated each time.
-func below(ctx context.Context) (*Context, func()) {
-	c := &Context{parent: ctx}
-	stop := context.AfterFunc(ctx, func() { c.End(context.Cause(ctx)) })
-	return c, func() { stop(); c.End(nil) }
 }
 
 // End ends the context and calls what was to be called then, each in a
@@ -81,7 +61,7 @@ func (c *Context) standard() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.std == nil {
-		c.std, c.cancel = context.WithCancelCause(c.parent)
+		c.std, c.cancel = context.WithCancelCause(context.Background())
 		if c.ended {
 			c.cancel(c.cause)
 		}
@@ -89,8 +69,8 @@ func (c *Context) standard() context.Context {
 	return c.std
 }
 
-// Deadline is the parent's: a Context has none of its own.
-func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+// Deadline tells that there is none.
+func (c *Context) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Done is closed at the end.
 func (c *Context) Done() <-chan struct{} { return c.standard().Done() }
@@ -99,7 +79,7 @@ func (c *Context) Done() <-chan struct{} { return c.standard().Done() }
 // from the first time on: it must not change when that is asked for later.
 func (c *Context) Err() error {
 	c.mu.Lock()
-	lives := c.std == nil && !c.ended && c.parent.Err() == nil
+	lives := c.std == nil && !c.ended
 	c.mu.Unlock()
 	if lives {
 		return nil

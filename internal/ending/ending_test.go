@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -22,7 +21,7 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 
 // All that hangs on a context ends with it, for the cause that was told first.
 func TestEnd(t *testing.T) {
-	c := New()
+	c := new(Context)
 	derived, cancel := context.WithCancel(c)
 	defer cancel()
 	if c.Err() != nil || derived.Err() != nil {
@@ -43,7 +42,7 @@ func TestEnd(t *testing.T) {
 	if !errors.Is(c.Err(), context.Canceled) || context.Cause(c) != errTold || context.Cause(derived) != errTold {
 		t.Errorf("%v, for %v and %v", c.Err(), context.Cause(c), context.Cause(derived))
 	}
-	plain := New()
+	plain := new(Context)
 	plain.End(nil)
 	within(t, "what was never asked before", plain.Done())
 	if context.Cause(plain) != context.Canceled || !errors.Is(plain.Err(), context.Canceled) {
@@ -55,7 +54,7 @@ func TestEnd(t *testing.T) {
 func TestStop(t *testing.T) {
 	std, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	own := New()
+	own := new(Context)
 	for _, tt := range []struct {
 		name string
 		c    context.Context
@@ -82,58 +81,11 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestOf(t *testing.T) {
-	own := New()
-	c, release := Of(own)
-	release()
-	if c != own || own.Err() != nil {
-		t.Error("a Context is not taken as it is")
-	}
-	parent, cancel := context.WithCancelCause(context.Background())
-	c, release = Of(parent)
-	defer release()
-	called := make(chan struct{})
-	AfterFunc(c, func() { close(called) })
-	cancel(errTold)
-	within(t, "it ends with its parent", called)
-	if context.Cause(c) != errTold {
-		t.Error(context.Cause(c))
-	}
-	c, release = Of(context.Background())
-	if release(); c.Err() == nil {
-		t.Error("it outlives its release")
-	}
-	parent, cancel = context.WithCancelCause(context.Background())
-	c, release = Of(parent)
-	defer release()
-	if cancel(errTold); c.Err() == nil { // at once, before it is told
-		t.Error("it outlives its parent")
-	}
-}
-
-// Why it ended stays the same, before it is told of its parent's end and after.
-func TestErrStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		parent, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		c, release := Of(parent)
-		defer release()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		for range 2 {
-			if err := c.Err(); err != context.DeadlineExceeded {
-				t.Errorf("it ended by its parent's deadline: %v", err)
-			}
-			<-c.Done()
-		}
-	})
-}
-
 // A request's context, with what is to be called in the end, is few allocations.
 func TestAllocations(t *testing.T) {
 	f := func() {}
 	if n := testing.AllocsPerRun(100, func() {
-		c := New()
+		c := new(Context)
 		one, two := AfterFunc(c, f), AfterFunc(c, f)
 		two.Now()
 		one.Now()

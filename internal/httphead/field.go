@@ -7,10 +7,10 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Field reads the first line of text, which has its end. The name is canonical;
+// field reads the first line of text, which has its end. The name is canonical;
 // one that was not is no part of text, but added to names. The error says nothing
 // of what stands there.
-func (l Lines) Field(text string, names *strings.Builder) (name, value, rest string, err error) {
+func (l Lines) field(text string, names *strings.Builder) (name, value, rest string, err error) {
 	colon, canonical := nameOf(text)
 	switch {
 	case colon < len(text) && text[colon] == ':' && colon > 0:

@@ -1,5 +1,6 @@
 // Package httphead reads the head of a message of HTTP/1, a request or an
-// answer: its lines up to the empty one (RFC 9112, section 2.1).
+// answer: its lines up to the empty one (RFC 9112, section 2.1). The
+// header becomes a list.
 package httphead
 
 import (
@@ -7,7 +8,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 )
 
@@ -118,61 +118,21 @@ func (l Lines) Cut(text string) (line, rest string) {
 	return line, rest
 }
 
-// Fields reads the lines of a header, of which each has its end, into header. All
-// that it puts there is part of text but for the names that are not canonical. The
-// error says nothing of what stands there, which may be secret.
-func (l Lines) Fields(header http.Header, text string, values Values) error {
+// Fields reads the lines of a header, of which each has its end, and appends them
+// to header. All that it puts there is part of text but for the names that are not
+// canonical. The error says nothing of what stands there, which may be secret.
+func (l Lines) Fields(header Header, text string) (Header, error) {
+	if n := strings.Count(text, "\n"); n > cap(header)-len(header) {
+		header = append(make(Header, 0, len(header)+n), header...)
+	}
 	var names strings.Builder
 	for text != "" {
-		name, value, rest, err := l.Field(text, &names)
+		name, value, rest, err := l.field(text, &names)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		values.Add(header, name, value)
+		header = append(header, Field{name, value})
 		text = rest
 	}
-	return nil
-}
-
-// few is how many fields there is room for before they come.
-const few = 8
-
-// many is how many names there is room for at once.
-const many = 64
-
-// NewHeader returns an empty header whose room is allocated already. Of a new map
-// that is done only with the first field, when somebody waits.
-func NewHeader() http.Header {
-	h := make(http.Header, few)
-	h[""] = nil
-	delete(h, "")
-	return h
-}
-
-// Room is for a header's values, and is made before they come.
-type Room [few]string
-
-// For returns values for a header that is read from text. Where its fields are
-// many there is another in place of *header, too.
-func (r *Room) For(header *http.Header, text string) Values {
-	n := strings.Count(text, "\n")
-	if n <= few {
-		return r[:]
-	}
-	*header = make(http.Header, min(n, many)) // the names of most may be the same
-	return make(Values, n)
-}
-
-// Values are room for values of headers: a slice for each would be allocated.
-type Values []string
-
-// Add adds a field to header. The name is canonical.
-func (v *Values) Add(header http.Header, name, value string) {
-	if have := header[name]; have != nil || len(*v) == 0 {
-		header[name] = append(have, value)
-		return
-	}
-	room := *v
-	room[0] = value
-	header[name], *v = room[:1:1], room[1:]
+	return header, nil
 }

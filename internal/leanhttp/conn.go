@@ -6,7 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/aicodesit/cordon/internal/httphead"
@@ -19,24 +19,19 @@ type conn struct {
 	tcp    *rawsys.Conn
 	in     *bufio.Reader
 	limit  *httphead.Limited
-	to     origin
+	to     Origin
 	since  time.Time // when it became idle
 	reused bool
 	over   func() // ends whoever reads or writes
 }
 
-// origin is what the requests of a connection go to.
-type origin struct{ scheme, host string }
-
-func originOf(req *http.Request) origin { return origin{req.URL.Scheme, req.URL.Host} }
-
 // take returns a connection: the kept one that was used last, or a new one.
-func (t *Transport) take(ctx context.Context, req *http.Request) (*conn, error) {
+func (t *Transport) take(ctx context.Context, to Origin) (*conn, error) {
 	for {
 		// A peer that closed it, or said something unasked, shows in its socket.
-		c := t.kept(originOf(req))
+		c := t.kept(to)
 		if c == nil {
-			return t.dial(ctx, req)
+			return t.dial(ctx, to)
 		}
 		if time.Since(c.since) < idleTimeout && c.tcp.Quiet() {
 			c.reused = true
@@ -46,7 +41,7 @@ func (t *Transport) take(ctx context.Context, req *http.Request) (*conn, error) 
 	}
 }
 
-func (t *Transport) kept(to origin) *conn {
+func (t *Transport) kept(to Origin) *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := t.idle[to]
@@ -62,7 +57,7 @@ func (t *Transport) give(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.idle == nil {
-		t.idle = map[origin][]*conn{}
+		t.idle = map[Origin][]*conn{}
 	}
 	c.since = time.Now()
 	list := append(t.idle[c.to], c)
@@ -86,12 +81,13 @@ func (t *Transport) CloseIdleConnections() {
 	t.idle = nil
 }
 
-func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) {
+func (t *Transport) dial(ctx context.Context, to Origin) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	addr := req.URL.Host
-	if req.URL.Port() == "" {
-		addr = net.JoinHostPort(req.URL.Hostname(), map[string]string{"http": "80", "https": "443"}[req.URL.Scheme])
+	at := url.URL{Host: to.Host} // takes a host apart
+	addr := to.Host
+	if at.Port() == "" {
+		addr = net.JoinHostPort(at.Hostname(), map[string]string{"http": "80", "https": "443"}[to.Scheme])
 	}
 	dialer := net.Dialer{KeepAlive: 30 * time.Second}
 	tcp, err := dialer.DialContext(ctx, "tcp", addr)
@@ -103,17 +99,17 @@ func (t *Transport) dial(ctx context.Context, req *http.Request) (*conn, error) 
 		_ = tcp.Close()
 		return nil, err
 	}
-	c := &conn{Conn: raw, tcp: raw, to: originOf(req)}
-	switch req.URL.Scheme {
+	c := &conn{Conn: raw, tcp: raw, to: to}
+	switch to.Scheme {
 	case "http":
 	case "https":
-		if c.Conn, err = t.handshake(ctx, raw, req.URL.Hostname()); err != nil {
+		if c.Conn, err = t.handshake(ctx, raw, at.Hostname()); err != nil {
 			_ = raw.Close()
 			return nil, err
 		}
 	default:
 		_ = raw.Close()
-		return nil, fmt.Errorf("%s: no such scheme", req.URL.Scheme)
+		return nil, fmt.Errorf("%s: no such scheme", to.Scheme)
 	}
 	c.over = func() { _ = c.SetDeadline(time.Unix(1, 0)) } // made once, as each would be allocated
 	c.limit = &httphead.Limited{In: c.Conn, Left: -1}

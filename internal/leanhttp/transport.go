@@ -2,7 +2,8 @@
 // writes the request, then reads the answer, on a kept connection. net/http's
 // own transport hands each over to two goroutines of the connection and back,
 // which takes longer than all else that a proxy does to a small request, the
-// more so where processors are few or busy.
+// more so where processors are few or busy. Its headers are lists: to fill and to
+// read net/http's maps takes longer than to send them.
 //
 // It follows no redirects, keeps no cookies, knows no proxies, does not
 // decompress, and repeats a request only where a kept connection turns out to
@@ -10,7 +11,6 @@
 package leanhttp
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/aicodesit/cordon/internal/ending"
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
 // Bounds.
@@ -32,83 +33,64 @@ const (
 	headerBytes = 256 << 10 // of an answer
 )
 
-// Transport is an http.RoundTripper. The zero Transport is ready to use and
-// trusts the certificates that the host does. A request's body must be whole
-// in memory or on disk, and of a known length: nothing is read of an answer
-// before it is sent.
+// Origin is what requests go to: a scheme, http or https, and a host with the
+// port, if that is not the scheme's.
+type Origin struct{ Scheme, Host string }
+
+// Request is what is sent.
+type Request struct {
+	Origin Origin
+	Method string
+	Target string // a path and maybe a query, escaped (RFC 9112, section 3.2.1)
+
+	// Header is sent as it is, but for what is said by the fields around it:
+	// Host, Content-Length, Transfer-Encoding and Trailer are left out.
+	Header httphead.Header
+	Body   []byte
+}
+
+// Transport sends requests. The zero Transport is ready to use and trusts the
+// certificates that the host does. Nothing is read of an answer before the request
+// is sent.
 type Transport struct {
 	TLS *tls.Config // nil is the default; ServerName is set for each host
 
-	writers sync.Pool // of *bufio.Writer
+	buffers sync.Pool // of *[]byte
 
 	mu   sync.Mutex
-	idle map[origin][]*conn // the last used at the end
+	idle map[Origin][]*conn // the last used at the end
 }
 
-// RoundTrip sends one request. Its context ends the answer's body too.
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+// Do sends one request. Its context ends the answer too, which is to be closed.
+// The error is the context's cause where that ended. What the request is made of
+// is not looked at any more when Do returns.
+func (t *Transport) Do(ctx context.Context, req *Request) (*Answer, error) {
 	for {
-		if req.Context().Err() != nil {
-			closeBody(req)
-			return nil, context.Cause(req.Context())
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		c, err := t.take(req.Context(), req)
+		c, err := t.take(ctx, req.Origin)
 		if err != nil {
-			closeBody(req)
 			return nil, err
 		}
-		resp, err := c.do(t, req)
+		a, err := t.exchange(ctx, c, req)
 		if err == nil {
-			return resp, nil
+			return a, nil
 		}
 		_ = c.Close()
-		if cause := context.Cause(req.Context()); cause != nil {
+		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
 		// Only a connection that was closed while it was kept: nothing came back.
 		if !c.reused || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 			return nil, err
 		}
-		if req.Body != nil {
-			if req.GetBody == nil {
-				return nil, err
-			}
-			again := req.Clone(req.Context())
-			if again.Body, err = req.GetBody(); err != nil {
-				return nil, err
-			}
-			req = again
-		}
 	}
 }
 
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		_ = req.Body.Close()
-	}
-}
-
-// send writes the request, through a buffer that the connection does not keep:
-// its answer may take hours.
-func (t *Transport) send(c *conn, req *http.Request) error {
-	defer closeBody(req)
-	out, ok := t.writers.Get().(*bufio.Writer)
-	if !ok {
-		out = bufio.NewWriterSize(nil, bufferSize)
-	}
-	out.Reset(c.Conn)
-	err := write(out, req)
-	if err == nil {
-		err = out.Flush()
-	}
-	out.Reset(nil)
-	t.writers.Put(out)
-	return err
-}
-
-// do writes the request and reads the answer's head.
-func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
-	stop := ending.AfterFunc(req.Context(), c.over)
+// exchange writes the request and reads the answer's head.
+func (t *Transport) exchange(ctx context.Context, c *conn, req *Request) (*Answer, error) {
+	stop := ending.AfterFunc(ctx, c.over)
 	sent := t.send(c, req)
 	if errors.Is(sent, errRequest) { // and no answer will come
 		stop.Now()
@@ -116,16 +98,15 @@ func (c *conn) do(t *Transport, req *http.Request) (*http.Response, error) {
 	}
 	// Where it could not be sent there may be an answer that says why.
 	c.limit.Left = headerBytes
-	resp, keep, err := c.readAnswer(req)
-	for err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
-		resp, keep, err = c.readAnswer(req)
+	a, err := c.readAnswer(req.Method)
+	for err == nil && a.Status < 200 && a.Status != http.StatusSwitchingProtocols {
+		a, err = c.readAnswer(req.Method)
 	}
 	c.limit.Left = -1
 	if err != nil {
 		stop.Now()
 		return nil, errors.Join(err, sent)
 	}
-	b := resp.Body.(*body)
-	b.transport, b.stop, b.keep = t, stop, keep && sent == nil
-	return resp, nil
+	a.transport, a.stop, a.keep = t, stop, a.keep && sent == nil
+	return a, nil
 }

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
 // counted is a server that counts the connections to it.
@@ -38,23 +40,34 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s %s", r.Method, r.Header.Get("X-A"), b)
 }
 
-func post(t *testing.T, ctx context.Context, url, body string) *http.Request {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-A", "a")
-	return req
+// to is what a URL begins with, and its target.
+func to(url string) (o Origin, target string) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	return Origin{scheme, host}, "/" + path
 }
 
-func send(t *testing.T, tr *Transport, req *http.Request) string {
+// header is of names and values in turn.
+func header(text ...string) (h httphead.Header) {
+	for i := 0; i < len(text); i += 2 {
+		h = append(h, httphead.Field{Name: text[i], Value: text[i+1]})
+	}
+	return h
+}
+
+func post(url, body string) *Request {
+	origin, target := to(url)
+	return &Request{Origin: origin, Method: http.MethodPost, Target: target, Header: header("X-A", "a"), Body: []byte(body)}
+}
+
+func send(t *testing.T, tr *Transport, req *Request) string {
 	t.Helper()
-	resp, err := tr.RoundTrip(req)
+	a, err := tr.Do(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
+	defer a.Close()
+	b, err := io.ReadAll(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +76,8 @@ func send(t *testing.T, tr *Transport, req *http.Request) string {
 
 // kept are the idle connections to a server.
 func kept(tr *Transport, url string) []*conn {
-	scheme, host, _ := strings.Cut(url, "://")
-	return tr.idle[origin{scheme, host}]
+	origin, _ := to(url)
+	return tr.idle[origin]
 }
 
 func TestKeepsConnections(t *testing.T) {
@@ -73,7 +86,7 @@ func TestKeepsConnections(t *testing.T) {
 	defer tr.CloseIdleConnections()
 	large := strings.Repeat("x", 1<<20)
 	for _, body := range []string{"one", large, "", "two"} {
-		if got := send(t, tr, post(t, context.Background(), s.URL, body)); got != "POST a "+body {
+		if got := send(t, tr, post(s.URL, body)); got != "POST a "+body {
 			t.Errorf("got %.80q", got)
 		}
 	}
@@ -82,7 +95,7 @@ func TestKeepsConnections(t *testing.T) {
 	}
 	var wait sync.WaitGroup
 	for range 20 {
-		wait.Go(func() { send(t, tr, post(t, context.Background(), s.URL, "x")) })
+		wait.Go(func() { send(t, tr, post(s.URL, "x")) })
 	}
 	wait.Wait()
 	if n := len(kept(tr, s.URL)); n == 0 || n > 20 {
@@ -90,13 +103,14 @@ func TestKeepsConnections(t *testing.T) {
 	}
 	// Those that the server closed are not used.
 	s.CloseClientConnections()
-	once := post(t, context.Background(), s.URL, "once")
-	once.GetBody = nil // it could not be sent again
-	if got := send(t, tr, once); got != "POST a once" {
-		t.Errorf("got %q", got)
+	origin, _ := to(s.URL)
+	c, err := tr.take(t.Context(), origin)
+	if err != nil || c.reused {
+		t.Errorf("reused %v, %v", c.reused, err)
 	}
+	_ = c.Close()
 	s.CloseClientConnections()
-	if got := send(t, tr, post(t, context.Background(), s.URL, "after")); got != "POST a after" {
+	if got := send(t, tr, post(s.URL, "after")); got != "POST a after" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -107,12 +121,12 @@ func TestUnreadAnswer(t *testing.T) {
 	tr := &Transport{}
 	defer tr.CloseIdleConnections()
 	for range 2 {
-		resp, err := tr.RoundTrip(post(t, context.Background(), s.URL, "x"))
+		resp, err := tr.Do(t.Context(), post(s.URL, "x"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = resp.Body.Close()
-		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil {
+		_ = resp.Close()
+		if n, err := resp.Read(make([]byte, 1)); n != 0 || err == nil {
 			t.Error("a closed body reads on")
 		}
 	}
@@ -141,20 +155,20 @@ func TestContextEnds(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-	if _, err := tr.RoundTrip(post(t, ctx, s.URL, "x")); !errors.Is(err, cause) {
+	if _, err := tr.Do(ctx, post(s.URL, "x")); !errors.Is(err, cause) {
 		t.Errorf("before the head: %v", err)
 	}
 	<-gone
 
 	ctx, cancel = context.WithCancelCause(context.Background())
-	req := post(t, ctx, s.URL, "x")
-	req.Header.Set("X-A", "stream")
-	resp, err := tr.RoundTrip(req)
+	req := post(s.URL, "x")
+	req.Header[0].Value = "stream"
+	resp, err := tr.Do(ctx, req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-	if _, err := io.ReadAll(resp.Body); err == nil {
+	if _, err := io.ReadAll(resp); err == nil {
 		t.Error("in the body: no error")
 	}
 	<-gone
@@ -203,12 +217,12 @@ func TestRepeatsOnAKeptConnectionOnly(t *testing.T) {
 	})
 	tr := &Transport{}
 	for i, want := range []string{"ok", "ok", "ok"} {
-		if got := send(t, tr, post(t, context.Background(), url, "x")); got != want {
+		if got := send(t, tr, post(url, "x")); got != want {
 			t.Errorf("%d: %q", i, got)
 		}
 	}
 	tr.CloseIdleConnections()
-	if _, err := tr.RoundTrip(post(t, context.Background(), url, "x")); !errors.Is(err, io.EOF) {
+	if _, err := tr.Do(t.Context(), post(url, "x")); !errors.Is(err, io.EOF) {
 		t.Errorf("a new connection: %v", err)
 	}
 }
@@ -242,10 +256,10 @@ func TestOddAnswers(t *testing.T) {
 			})
 			tr := &Transport{}
 			defer tr.CloseIdleConnections()
-			resp, err := tr.RoundTrip(post(t, context.Background(), url, "x"))
+			resp, err := tr.Do(t.Context(), post(url, "x"))
 			var got []byte
 			if err == nil {
-				got, err = io.ReadAll(resp.Body)
+				got, err = io.ReadAll(resp)
 			}
 			if (err == nil) != (tt.want != "") || err == nil && string(got) != tt.want {
 				t.Errorf("%q %v", got, err)
@@ -264,11 +278,11 @@ func TestEarlyAnswer(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		_, _ = io.Copy(io.Discard, in)
 	})
-	resp, err := (&Transport{}).RoundTrip(post(t, context.Background(), url, strings.Repeat("x", 8<<20)))
-	if err != nil || resp.StatusCode != 413 {
+	resp, err := (&Transport{}).Do(t.Context(), post(url, strings.Repeat("x", 8<<20)))
+	if err != nil || resp.Status != 413 {
 		t.Fatalf("%v %v", resp, err)
 	}
-	_ = resp.Body.Close()
+	_ = resp.Close()
 }
 
 func TestTLS(t *testing.T) {
@@ -278,20 +292,20 @@ func TestTLS(t *testing.T) {
 	tr := &Transport{TLS: s.Client().Transport.(*http.Transport).TLSClientConfig}
 	defer tr.CloseIdleConnections()
 	for range 2 {
-		if got := send(t, tr, post(t, context.Background(), s.URL, "x")); got != "POST a x" {
+		if got := send(t, tr, post(s.URL, "x")); got != "POST a x" {
 			t.Errorf("%q", got)
 		}
 	}
 	if len(kept(tr, s.URL)) != 1 {
 		t.Error("it is not kept")
 	}
-	if _, err := (&Transport{}).RoundTrip(post(t, context.Background(), s.URL, "x")); err == nil {
+	if _, err := (&Transport{}).Do(t.Context(), post(s.URL, "x")); err == nil {
 		t.Error("an unknown certificate is trusted")
 	}
-	if _, err := tr.RoundTrip(post(t, context.Background(), strings.Replace(s.URL, "127.0.0.1", "localhost", 1), "x")); err == nil {
+	if _, err := tr.Do(t.Context(), post(strings.Replace(s.URL, "127.0.0.1", "localhost", 1), "x")); err == nil {
 		t.Error("another name is trusted")
 	}
-	if _, err := tr.RoundTrip(post(t, context.Background(), "ftp://127.0.0.1:1/", "x")); err == nil {
+	if _, err := tr.Do(t.Context(), post("ftp://127.0.0.1:1/", "x")); err == nil {
 		t.Error("another scheme works")
 	}
 }
@@ -322,14 +336,14 @@ func TestReady(t *testing.T) {
 				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+text)
 			}
 		}()
-		resp, err := new(Transport).RoundTrip(post(t, t.Context(), "http://"+l.Addr().String(), ""))
+		resp, err := new(Transport).Do(t.Context(), post("http://"+l.Addr().String(), ""))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := resp.Body.(*body).Ready(); got != want {
+		if got := resp.Ready(); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
-		_ = resp.Body.Close()
+		_ = resp.Close()
 		_ = l.Close()
 	}
 }
@@ -337,22 +351,26 @@ func TestReady(t *testing.T) {
 // What can't be told apart from another request is not sent.
 func TestRefusesToSend(t *testing.T) {
 	server, _ := counted(t, echo)
-	for name, change := range map[string]func(*http.Request){
-		"two lines in a value":      func(r *http.Request) { r.Header.Set("X-A", "a\r\nX-Api-Key: b") },
-		"a name with a colon":       func(r *http.Request) { r.Header["X-A: b\r\nX-C"] = []string{"d"} },
-		"a method of two words":     func(r *http.Request) { r.Method = "GET /x HTTP/1.1\r\nX-A: b\r\n\r\nPOST" },
-		"no method":                 func(r *http.Request) { r.Method = "" },
-		"a query of two lines":      func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1\r\nX-A: b" },
-		"a host of two lines":       func(r *http.Request) { r.Host = "a\r\nb: c" },
-		"a body of no known length": func(r *http.Request) { r.ContentLength = -1 },
-		"a body that is shorter":    func(r *http.Request) { r.ContentLength = 6 },
-		"a body that is longer":     func(r *http.Request) { r.ContentLength = 4 },
+	for name, change := range map[string]func(*Request){
+		"two lines in a value":  func(r *Request) { r.Header[0].Value = "a\r\nX-Api-Key: b" },
+		"a name with a colon":   func(r *Request) { r.Header[0].Name = "X-A: b\r\nX-C" },
+		"no name":               func(r *Request) { r.Header[0].Name = "" },
+		"a method of two words": func(r *Request) { r.Method = "GET /x HTTP/1.1\r\nX-A: b\r\n\r\nPOST" },
+		"no method":             func(r *Request) { r.Method = "" },
+		"a query of two lines":  func(r *Request) { r.Target = "/?a HTTP/1.1\r\nX-A: b" },
+		"a target of two words": func(r *Request) { r.Target = "/ HTTP/1.1" },
+		"no path":               func(r *Request) { r.Target = "*" },
+		"no target":             func(r *Request) { r.Target = "" },
+		"one that is no ASCII":  func(r *Request) { r.Target = "/ä" },
+		"a host of two lines":   func(r *Request) { r.Origin.Host += "\r\nb: c" },
 	} {
-		req := post(t, t.Context(), server.URL, "hello")
+		req := post(server.URL, "hello")
 		change(req)
-		req.GetBody = nil
-		if resp, err := (&Transport{}).RoundTrip(req); err == nil {
-			t.Errorf("%s: %s", name, resp.Status)
+		if _, err := appendHead(nil, req); !errors.Is(err, errRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if a, err := (&Transport{}).Do(t.Context(), req); err == nil {
+			t.Errorf("%s: %d", name, a.Status)
 		}
 	}
 }
@@ -362,24 +380,22 @@ func TestSends(t *testing.T) {
 	came := make(chan *http.Request, 1)
 	server, _ := counted(t, func(w http.ResponseWriter, r *http.Request) { came <- r; echo(w, r) })
 	tr := &Transport{}
-	req := post(t, t.Context(), server.URL+"/a%2Fb?c=d&e", strings.Repeat("x", 100_000))
-	req.Host = "model.example"
-	req.Header["X-A"] = []string{"1", "2"}
-	req.Header["Content-Length"], req.Header["Host"] = []string{"1"}, []string{"other"}
-	if body := send(t, tr, req); body != "POST 1 "+strings.Repeat("x", 100_000) {
-		t.Errorf("%.100s", body)
-	}
-	if got := <-came; got.RequestURI != "/a%2Fb?c=d&e" || got.Host != "model.example" || got.ContentLength != 100_000 || len(got.Header["X-A"]) != 2 || got.Header["User-Agent"] != nil {
-		t.Errorf("%+v", got)
+	for _, length := range []int{100_000, bufferSize, bufferSize - 200, 1} { // goes out with the head, or after it
+		req := post(server.URL+"/a%2Fb?c=d&e", strings.Repeat("x", length))
+		req.Header = header("X-A", "1", "Content-Length", "1", "X-A", "2", "Host", "other", "Transfer-Encoding", "chunked", "Trailer", "X-A")
+		if body := send(t, tr, req); body != "POST 1 "+string(req.Body) {
+			t.Errorf("%.100s", body)
+		}
+		if got := <-came; got.RequestURI != "/a%2Fb?c=d&e" || got.Host != req.Origin.Host || got.ContentLength != int64(length) || len(got.Header["X-A"]) != 2 || got.Header["User-Agent"] != nil || got.Trailer != nil {
+			t.Errorf("%+v", got)
+		}
 	}
 	for _, tt := range []struct {
 		method string
 		want   string // Content-Length
 	}{{http.MethodGet, ""}, {http.MethodPost, "0"}} {
-		req, err := http.NewRequestWithContext(t.Context(), tt.method, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := post(server.URL, "")
+		req.Method, req.Header = tt.method, nil
 		body, got := send(t, tr, req), <-came
 		if body != tt.method+"  " || got.Header.Get("Content-Length") != tt.want {
 			t.Errorf("%s: %q, length %q", tt.method, body, got.Header.Get("Content-Length"))

@@ -1,81 +1,73 @@
 package leanhttp
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
 var errRequest = errors.New("the request can't be sent")
 
-// write writes a request. One that could be read as something else is an error.
-func write(out *bufio.Writer, req *http.Request) error {
-	length := req.ContentLength
-	switch {
-	case req.Body == nil || req.Body == http.NoBody:
-		length = 0
-	case length <= 0:
-		return fmt.Errorf("%w: the length of its body is not known", errRequest)
+// send writes the request, through a buffer that the connection does not keep:
+// its answer may take hours. A body goes out with the head where there is room.
+func (t *Transport) send(c *conn, req *Request) error {
+	room, ok := t.buffers.Get().(*[]byte)
+	if !ok {
+		made := make([]byte, bufferSize)
+		room = &made
 	}
-	head, err := appendHead(out.AvailableBuffer(), req, length)
+	defer t.buffers.Put(room)
+	out, err := appendHead((*room)[:0], req)
 	if err != nil {
 		return err
 	}
-	_, _ = out.Write(head) // its error stays
-	if length == 0 {
-		return nil
+	rest := req.Body
+	if len(rest) <= cap(out)-len(out) {
+		out, rest = append(out, rest...), nil
 	}
-	n, err := io.Copy(out, req.Body) // one that can write itself does so in as few writes as it can
-	if err == nil && n != length {
-		err = fmt.Errorf("%w: its body has %d bytes, not %d", errRequest, n, length)
+	if _, err := c.Write(out); err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		_, err = c.Write(rest)
 	}
 	return err
 }
 
-// appendHead appends the head of a request with a body of the length.
-func appendHead(head []byte, req *http.Request, length int64) ([]byte, error) {
-	host := req.Host
-	if host == "" {
-		host = req.URL.Host
-	}
+// appendHead appends the head of a request. One that could be read as something
+// else is an error.
+func appendHead(head []byte, req *Request) ([]byte, error) {
+	host := req.Origin.Host
 	if !httpguts.ValidHostHeader(host) || !httpguts.ValidHeaderFieldName(req.Method) { // a method is a token, too
 		return nil, fmt.Errorf("%w: no method or no host: %q %q", errRequest, req.Method, host)
 	}
-	target := req.URL.RequestURI()
-	if strings.ContainsFunc(target, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
-		return nil, fmt.Errorf("%w: no target: %q", errRequest, target)
+	if !strings.HasPrefix(req.Target, "/") || strings.ContainsFunc(req.Target, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return nil, fmt.Errorf("%w: no target: %q", errRequest, req.Target)
 	}
-	head = append(append(append(head, req.Method...), ' '), target...)
-	head = appendField(append(head, " HTTP/1.1\r\n"...), "Host", host)
-	for name, values := range req.Header {
-		switch name {
+	head = append(append(append(head, req.Method...), ' '), req.Target...)
+	head = httphead.Field{Name: "Host", Value: host}.Append(append(head, " HTTP/1.1\r\n"...))
+	for _, f := range req.Header {
+		switch f.Name {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
 			continue // as the request's fields say
 		}
-		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, fmt.Errorf("%w: no name of a header: %q", errRequest, name)
+		if !httpguts.ValidHeaderFieldName(f.Name) {
+			return nil, fmt.Errorf("%w: no name of a header: %q", errRequest, f.Name)
 		}
-		for _, v := range values {
-			if !httpguts.ValidHeaderFieldValue(v) {
-				return nil, fmt.Errorf("%w: no value of a header: %s", errRequest, name)
-			}
-			head = appendField(head, name, v)
+		if !httpguts.ValidHeaderFieldValue(f.Value) {
+			return nil, fmt.Errorf("%w: no value of a header: %s", errRequest, f.Name)
 		}
+		head = f.Append(head)
 	}
-	if length > 0 || req.Method == http.MethodPost || req.Method == http.MethodPut || req.Method == http.MethodPatch {
-		head = strconv.AppendInt(append(head, "Content-Length: "...), length, 10)
+	if len(req.Body) > 0 || req.Method == http.MethodPost || req.Method == http.MethodPut || req.Method == http.MethodPatch {
+		head = strconv.AppendInt(append(head, "Content-Length: "...), int64(len(req.Body)), 10)
 		head = append(head, "\r\n"...)
 	}
 	return append(head, "\r\n"...), nil
-}
-
-func appendField(head []byte, name, value string) []byte {
-	head = append(append(head, name...), ": "...)
-	return append(append(head, value...), "\r\n"...)
 }

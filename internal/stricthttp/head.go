@@ -9,15 +9,15 @@ import (
 // maxLine bounds a line of a request's head, in bytes.
 const maxLine = 64 << 10
 
-// Errors are what is refused.
+// What is refused.
 var (
-	ErrLineEnd       = errors.New("a line must end with CR LF, and hold no other CR, LF or NUL")
-	ErrLineLength    = errors.New("a line of the head is too long")
-	ErrRequestLine   = errors.New("a request line must be METHOD /PATH HTTP/1.1")
-	ErrFolded        = errors.New("a header must be on one line")
-	ErrContentLength = errors.New("there must be one content-length, a number")
-	ErrBothLengths   = errors.New("content-length and transfer-encoding exclude each other")
-	ErrEncoding      = errors.New("the only transfer-encoding is chunked")
+	errLineEnd       = errors.New("a line must end with CR LF, and hold no other CR, LF or NUL")
+	errLineLength    = errors.New("a line of the head is too long")
+	errRequestLine   = errors.New("a request line must be METHOD /PATH HTTP/1.1")
+	errFolded        = errors.New("a header must be on one line")
+	errContentLength = errors.New("there must be one content-length, a number")
+	errBothLengths   = errors.New("content-length and transfer-encoding exclude each other")
+	errEncoding      = errors.New("the only transfer-encoding is chunked")
 )
 
 // head follows the requests of a connection: it checks each head and skips
@@ -65,7 +65,7 @@ func (h *head) feed(p []byte) error {
 
 func (h *head) keep(part []byte) error {
 	if len(h.line)+len(part) > maxLine {
-		return ErrLineLength
+		return errLineLength
 	}
 	h.line = append(h.line, part...)
 	return nil
@@ -75,7 +75,7 @@ func (h *head) keep(part []byte) error {
 func (h *head) take(line []byte) error {
 	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
 	if !ok || bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(text, 0) >= 0 {
-		return ErrLineEnd
+		return errLineEnd
 	}
 	switch {
 	case !h.inHead:
@@ -84,7 +84,7 @@ func (h *head) take(line []byte) error {
 	case len(text) == 0:
 		return h.end()
 	case text[0] == ' ' || text[0] == '\t':
-		return ErrFolded
+		return errFolded
 	}
 	return h.field(text)
 }
@@ -94,7 +94,7 @@ func (h *head) end() error {
 	h.inHead = false
 	switch {
 	case h.chunked && h.length >= 0:
-		return ErrBothLengths
+		return errBothLengths
 	case h.chunked:
 		h.through = true
 	case h.length > 0:
@@ -107,16 +107,16 @@ func requestLine(text []byte) error {
 	method, rest, _ := bytes.Cut(text, []byte(" "))
 	target, version, _ := bytes.Cut(rest, []byte(" "))
 	if len(method) == 0 || len(target) == 0 || target[0] != '/' || string(version) != "HTTP/1.1" {
-		return ErrRequestLine
+		return errRequestLine
 	}
 	for _, c := range method {
 		if c < 'A' || c > 'Z' {
-			return ErrRequestLine
+			return errRequestLine
 		}
 	}
 	for _, c := range target {
 		if c <= ' ' || c >= 0x7f {
-			return ErrRequestLine
+			return errRequestLine
 		}
 	}
 	return nil
@@ -132,12 +132,12 @@ func (h *head) field(text []byte) error {
 	case bytes.EqualFold(name, []byte("content-length")):
 		n, ok := number(value)
 		if !ok || h.length >= 0 {
-			return ErrContentLength
+			return errContentLength
 		}
 		h.length = n
 	case bytes.EqualFold(name, []byte("transfer-encoding")):
 		if h.chunked || !bytes.EqualFold(value, []byte("chunked")) {
-			return ErrEncoding
+			return errEncoding
 		}
 		h.chunked = true
 	}

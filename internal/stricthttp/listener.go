@@ -1,9 +1,7 @@
-// Package stricthttp stands between a listener and an HTTP/1.1 server and
-// lets only requests through that no two readers take apart differently
-// (RFC 9112, sections 2.2, 5.2, 6.1 and 11.2). A server that would mend or
-// overlook an ambiguous form never sees it: its next read fails, and it
-// answers 400 and closes the connection. [Server] is such a server, of one
-// goroutine for a connection.
+// Package stricthttp is an HTTP/1.1 server of one goroutine for a connection.
+// Its handler has only requests that no two readers take apart differently
+// (RFC 9112, sections 2.2, 5.2, 6.1 and 11.2). Any other fails the next read of
+// its connection before it is looked at, is answered 400 and ends the connection.
 package stricthttp
 
 import (
@@ -14,26 +12,24 @@ import (
 	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
-// Listener accepts connections and checks what comes over them.
-type Listener struct {
+// listener accepts connections and checks what comes over them.
+type listener struct {
 	net.Listener
 
-	// PerAddress is how many connections one address may have open at a
-	// time; more are closed as they come. 0 is no bound.
-	PerAddress int
+	perAddress int // see Server
 
 	mu   sync.Mutex
 	open map[netip.Addr]int
 }
 
 // Accept waits for the next connection.
-func (l *Listener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		addr := Addr(c.RemoteAddr())
+		addr := addressOf(c.RemoteAddr())
 		if !l.take(addr) {
 			_ = c.Close()
 			continue
@@ -45,13 +41,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 				continue
 			}
 		}
-		return &conn{Conn: c, remote: c.RemoteAddr().String(), release: sync.OnceFunc(func() { l.give(addr) })}, nil
+		return &conn{Conn: c, addr: addr, release: sync.OnceFunc(func() { l.give(addr) })}, nil
 	}
 }
 
-// Addr returns the IP address of a peer, IPv4 as such even when it came
+// addressOf returns the IP address of a peer, IPv4 as such even when it came
 // mapped into IPv6; of anything but TCP the zero Addr.
-func Addr(a net.Addr) netip.Addr {
+func addressOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
@@ -59,10 +55,10 @@ func Addr(a net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap()
 }
 
-func (l *Listener) take(a netip.Addr) bool {
+func (l *listener) take(a netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.PerAddress > 0 && l.open[a] >= l.PerAddress {
+	if l.perAddress > 0 && l.open[a] >= l.perAddress {
 		return false
 	}
 	if l.open == nil {
@@ -72,7 +68,7 @@ func (l *Listener) take(a netip.Addr) bool {
 	return true
 }
 
-func (l *Listener) give(a netip.Addr) {
+func (l *listener) give(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[a]--; l.open[a] <= 0 {
@@ -84,7 +80,7 @@ func (l *Listener) give(a netip.Addr) {
 type conn struct {
 	net.Conn
 	head    head
-	remote  string // the peer's address and port
+	addr    netip.Addr // the peer's, see addressOf
 	release func()
 	failed  error
 }

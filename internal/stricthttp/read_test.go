@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
 // FuzzRequest reads a request as net/http does, or refuses it.
@@ -32,10 +34,10 @@ func FuzzRequest(f *testing.F) {
 			return // never comes so far
 		}
 		b := newServing(nil, &conn{}, nil).blank()
-		r := b.request
-		if b.read(text+"\r\n") != nil || r.Trailer != nil { // which the proxy refuses
+		if b.read(text+"\r\n") != nil || b.request.Header.Standard()["Trailer"] != nil { // which the proxy refuses
 			return
 		}
+		r := b.request.standard()
 		want, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text + "\r\n\r\n")))
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
@@ -54,7 +56,7 @@ func FuzzTarget(f *testing.F) {
 		f.Add(target)
 	}
 	f.Fuzz(func(t *testing.T, target string) {
-		b := &blank{request: &http.Request{RequestURI: target}}
+		b := &blank{request: Request{Target: target}}
 		got, bad := b.target()
 		want, wrong := url.ParseRequestURI(target)
 		if (bad == nil) != (wrong == nil) || !reflect.DeepEqual(got, want) {
@@ -63,10 +65,11 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// What is read of a request is a part of its head's text, and goes where room
-// was made for it before it came.
+// What is read of a request is a part of its head's text, and goes where that of
+// the one before was.
 func TestAllocations(t *testing.T) {
 	c := newServing(nil, &conn{}, nil)
+	c.fields = make(httphead.Header, 0, 8)
 	var made []*blank
 	for range 102 {
 		made = append(made, c.blank())
@@ -76,6 +79,26 @@ func TestAllocations(t *testing.T) {
 		if err := made[0].read(text); err != nil {
 			t.Error(err)
 		}
+		made = made[1:]
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// So does what an answer begins with.
+func TestAnswerAllocations(t *testing.T) {
+	c := newServing(&Server{}, &conn{}, nil)
+	c.added = make(httphead.Header, 0, 8)
+	var made []*blank
+	for range 102 {
+		made = append(made, c.blank())
+	}
+	line := make([]byte, 0, bufferSize)
+	if n := testing.AllocsPerRun(100, func() {
+		w := &made[0].answer
+		w.Add("Content-Type", "text/event-stream")
+		w.Add("Request-Id", "a")
+		line = w.head(line[:0], false)
 		made = made[1:]
 	}); n > 0 {
 		t.Errorf("%v allocations", n)

@@ -8,16 +8,22 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/aicodesit/cordon/internal/httphead"
 )
 
-// response is the http.ResponseWriter. Its head goes out together with what is
+// Response is the answer to a request. Its head goes out together with what is
 // written before the first flush. Without a Content-Length the body is chunked.
-type response struct {
+type Response struct {
 	c      *serving
-	r      *http.Request
+	r      *Request
 	body   *body
-	header http.Header
-	out    *bufio.Writer // nil while nothing waits to be sent
+	header httphead.Header // without what frame says
+	out    *bufio.Writer   // nil while nothing waits to be sent
+
+	dated   bool   // the handler has a Date of its own, or wants none
+	lengths int    // how many Content-Lengths were added
+	length  string // the last of them
 
 	status  int   // 0 before WriteHeader
 	begun   bool  // the head was written
@@ -27,78 +33,87 @@ type response struct {
 	failed  bool
 }
 
-func (w *response) Header() http.Header { return w.header }
+// Add adds a line to the header, unless that was written already. The name goes
+// out as it is. Of those that frame the answer, which are known by their canonical
+// names, only a length and the wish to close the connection are heeded.
+func (w *Response) Add(name, value string) {
+	switch {
+	case w.begun:
+		return
+	case !valid(name, value):
+		w.c.server.Log.Error("a header of an answer is left out: it is malformed", "name", name)
+		return
+	}
+	switch name {
+	case "Connection":
+		w.close = w.close || strings.EqualFold(value, "close")
+	case "Content-Length":
+		w.lengths, w.length = w.lengths+1, value
+	case "Transfer-Encoding":
+	case "Date":
+		w.dated = true
+		fallthrough
+	default:
+		w.header = append(w.header, httphead.Field{Name: name, Value: value})
+	}
+}
+
+// valid tells whether a line is one field. Else it would be another header, or a
+// body.
+func valid(name, value string) bool {
+	return httpguts.ValidHeaderFieldName(name) && strings.IndexByte(value, '\r') < 0 && strings.IndexByte(value, '\n') < 0
+}
 
 // WriteHeader takes the first final status.
-func (w *response) WriteHeader(status int) {
+func (w *Response) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
 		w.status = status
 	}
 }
 
 // bodyless tells whether the answer has no body (RFC 9110, section 6.4.1).
-func (w *response) bodyless() bool {
+func (w *Response) bodyless() bool {
 	return w.r.Method == http.MethodHead || w.status == http.StatusNoContent || w.status == http.StatusNotModified
 }
 
 // begin writes the head; ends says that no body will follow.
-func (w *response) begin(ends bool) {
+func (w *Response) begin(ends bool) {
 	if w.begun {
 		return
 	}
 	w.begun = true
 	w.WriteHeader(http.StatusOK)
-	asked := strings.EqualFold(w.header.Get("Connection"), "close")
-	w.close = w.r.Close || asked || !w.body.skip() || w.c.server.ends()
+	w.close = w.r.close || w.close || !w.body.skip() || w.c.server.ends()
 	w.open()
 	_, err := w.out.Write(w.head(w.out.AvailableBuffer(), ends))
 	w.failed = err != nil
 }
 
 // head appends the head to line.
-func (w *response) head(line []byte, ends bool) []byte {
+func (w *Response) head(line []byte, ends bool) []byte {
 	line = append(line, "HTTP/1.1 "...)
 	line = strconv.AppendInt(line, int64(w.status), 10)
 	line = append(append(line, ' '), http.StatusText(w.status)...)
 	line = append(line, "\r\n"...)
-	if w.header["Date"] == nil {
+	if !w.dated {
 		line = append(line, w.c.server.dateLine(time.Now())...)
 	}
 	line = w.frame(line, ends)
-	for name, values := range w.header {
-		switch name {
-		case "Connection", "Content-Length", "Transfer-Encoding": // are frame's
-		default:
-			line = w.fields(line, name, values)
-		}
+	for _, f := range w.header {
+		line = f.Append(line)
 	}
 	return append(line, "\r\n"...)
 }
 
-// fields appends the fields of one name to line.
-func (w *response) fields(line []byte, name string, values []string) []byte {
-	valid := httpguts.ValidHeaderFieldName(name)
-	for _, v := range values {
-		if !valid || strings.IndexByte(v, '\r') >= 0 || strings.IndexByte(v, '\n') >= 0 { // would be another header, or a body
-			w.c.server.Log.Error("a header of an answer is left out: it is malformed", "name", name)
-			continue
-		}
-		line = append(append(line, name...), ": "...)
-		line = append(append(line, v...), "\r\n"...)
-	}
-	return line
-}
-
 // frame decides how the body's end is told, and appends what tells it, and
 // whether the connection ends, to line.
-func (w *response) frame(line []byte, ends bool) []byte {
+func (w *Response) frame(line []byte, ends bool) []byte {
 	if w.close {
 		line = append(line, "Connection: close\r\n"...)
 	}
-	values := w.header["Content-Length"]
 	length, ok := int64(0), false
-	if len(values) == 1 {
-		length, ok = number([]byte(values[0]))
+	if w.lengths == 1 {
+		length, ok = number([]byte(w.length))
 	}
 	switch {
 	case w.status == http.StatusNoContent:
@@ -106,7 +121,7 @@ func (w *response) frame(line []byte, ends bool) []byte {
 		if w.status != http.StatusNotModified {
 			w.left = length
 		}
-		line = w.fields(line, "Content-Length", values)
+		line = httphead.Field{Name: "Content-Length", Value: w.length}.Append(line)
 	case w.bodyless():
 	case ends:
 		w.left = 0
@@ -118,13 +133,14 @@ func (w *response) frame(line []byte, ends bool) []byte {
 	return line
 }
 
-func (w *response) open() {
+func (w *Response) open() {
 	if w.out == nil {
 		w.out = w.c.server.writer(w.c.conn)
 	}
 }
 
-func (w *response) Write(p []byte) (int, error) {
+// Write writes a part of the body.
+func (w *Response) Write(p []byte) (int, error) {
 	w.begin(false)
 	if w.bodyless() && w.r.Method != http.MethodHead {
 		return 0, http.ErrBodyNotAllowed
@@ -152,11 +168,8 @@ func (w *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush is FlushError.
-func (w *response) Flush() { _ = w.FlushError() }
-
-// FlushError sends what was written.
-func (w *response) FlushError() error {
+// Flush sends what was written, at least the head.
+func (w *Response) Flush() error {
 	w.begin(false)
 	if w.out == nil {
 		return nil
@@ -168,7 +181,7 @@ func (w *response) FlushError() error {
 }
 
 // release gives the buffer back: an answer may take hours.
-func (w *response) release() {
+func (w *Response) release() {
 	if w.out != nil {
 		w.c.server.giveBack(w.out)
 		w.out = nil
@@ -176,26 +189,26 @@ func (w *response) release() {
 }
 
 // finish sends what is left. It returns false when the connection ends.
-func (w *response) finish() (keep bool) {
+func (w *Response) finish() (keep bool) {
 	w.begin(true)
 	if w.chunked {
 		w.open()
 		_, _ = w.out.WriteString("0\r\n\r\n") // its error stays
 	}
-	err := w.FlushError()
+	err := w.Flush()
 	return err == nil && !w.failed && !w.close && (w.left <= 0 || w.bodyless())
 }
 
-// SetReadDeadline is for http.ResponseController, as are the others. Any may be
-// called while the answer is written.
-func (w *response) SetReadDeadline(t time.Time) error { return w.deadline(w.c.conn.SetReadDeadline, t) }
+// SetReadDeadline bounds reads of the request's body. It may be called while that
+// is read, or the answer written.
+func (w *Response) SetReadDeadline(t time.Time) error { return w.deadline(w.c.conn.SetReadDeadline, t) }
 
-// SetWriteDeadline bounds writes.
-func (w *response) SetWriteDeadline(t time.Time) error {
+// SetWriteDeadline bounds writes, in the same way.
+func (w *Response) SetWriteDeadline(t time.Time) error {
 	return w.deadline(w.c.conn.SetWriteDeadline, t)
 }
 
-func (w *response) deadline(set func(time.Time) error, t time.Time) error {
+func (w *Response) deadline(set func(time.Time) error, t time.Time) error {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	if w.c.answering != w { // whoever is late does not hit the next request
@@ -204,6 +217,3 @@ func (w *response) deadline(set func(time.Time) error, t time.Time) error {
 	w.c.foreign = true
 	return set(t)
 }
-
-// EnableFullDuplex does nothing: a body can always be read while the answer is written.
-func (w *response) EnableFullDuplex() error { return nil }

@@ -22,15 +22,15 @@ import (
 // request does. Whether a client hung up is looked at from [hangUpEvery] on
 // after its request came: its context then ends.
 //
-// All comes through a [Listener]. Requests keep the order and the bounds of
-// their connection; nothing is read of a request before the last is answered.
-// The handler may read the body while it answers.
+// Requests keep the order and the bounds of their connection; nothing is read of
+// a request before the last is answered. The handler may read the body while it
+// answers.
 type Server struct {
-	Handler     http.Handler
+	Handler     Handler
 	HeadTimeout time.Duration // for a request's head
 	IdleTimeout time.Duration // between requests
 	HeadBytes   int64         // of a request's head
-	PerAddress  int           // see Listener
+	PerAddress  int           // connections of an address at a time, more are closed as they come; 0 is no bound
 	Log         *slog.Logger
 
 	writers sync.Pool // of *bufio.Writer
@@ -45,6 +45,10 @@ type Server struct {
 	gone     sync.WaitGroup // of connections
 }
 
+// Handler answers a request. What it has of it is its own until it returns; it may
+// panic with [http.ErrAbortHandler] to break the answer off.
+type Handler func(w *Response, r *Request)
+
 const (
 	bufferSize  = 4 << 10
 	hangUpEvery = 50 * time.Millisecond
@@ -53,7 +57,7 @@ const (
 // Serve answers what comes over l until Shutdown or Close, then returns
 // http.ErrServerClosed.
 func (s *Server) Serve(l net.Listener) error {
-	strict := &Listener{Listener: l, PerAddress: s.PerAddress}
+	strict := &listener{Listener: l, perAddress: s.PerAddress}
 	s.mu.Lock()
 	s.listener, s.conns, s.wake = l, map[*serving]struct{}{}, make(chan struct{}, 1)
 	closing := s.ends()

@@ -28,6 +28,11 @@ type served struct {
 
 func serve(t testing.TB, h http.HandlerFunc, change func(*Server)) *served {
 	t.Helper()
+	return serveNatively(t, Standard(h), change)
+}
+
+func serveNatively(t testing.TB, h Handler, change func(*Server)) *served {
+	t.Helper()
 	s := &Server{
 		Handler: h, HeadTimeout: time.Minute, IdleTimeout: time.Minute, HeadBytes: 32 << 10,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -159,6 +164,7 @@ func TestRefuses(t *testing.T) {
 		{"both lengths", "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
 		{"a bad escape", "GET /% HTTP/1.1\r\nHost: x\r\n\r\n", 400},
 		{"an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: b\r\n\r\n", 417},
+		{"an expectation twice", "GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nexpect: 100-continue\r\n\r\n", 417},
 		{"a long head", "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 64) + "\r\n", 431},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -461,7 +467,7 @@ func TestFullDuplex(t *testing.T) {
 			_, err := io.ReadAll(r.Body)
 			read <- err
 		}()
-		for b := w.(*response).body; b.mu.TryLock(); runtime.Gosched() { // until it is being read
+		for b := w.(*standard).body; b.mu.TryLock(); runtime.Gosched() { // until it is being read
 			b.mu.Unlock()
 		}
 	}, nil)

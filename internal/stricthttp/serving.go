@@ -34,13 +34,14 @@ type serving struct {
 	server *Server
 	whole  atomic.Bool // the body of the request at hand is through
 
+	fields, added httphead.Header // memory of the last request's header, and its answer's
+
 	mu        sync.Mutex
 	state     state
-	answering *response       // nil for an idle connection
-	armed     time.Time       // when the deadline for reading was set for an idle connection; zero when there is none
-	foreign   bool            // the handler set deadlines
-	ctx       *ending.Context // of the request at hand
-	watch     chan struct{}   // closed when its watcher is through
+	answering *Response     // nil for an idle connection
+	armed     time.Time     // when the deadline for reading was set for an idle connection; zero when there is none
+	foreign   bool          // the handler set deadlines
+	watch     chan struct{} // closed when its watcher is through
 }
 
 func newServing(s *Server, conn *conn, tcp *rawsys.Conn) *serving {
@@ -166,9 +167,9 @@ func (c *serving) linger() {
 // answer calls the handler. It returns false when the connection ends with it.
 func (c *serving) answer(b *blank) (keep bool) {
 	w := &b.answer
-	c.begin(w, b.ctx)
-	aborted := c.handle(w, b.request)
-	b.ctx.End(nil)
+	c.begin(w)
+	aborted := c.handle(w)
+	b.request.ctx.End(nil)
 	if aborted {
 		_ = c.conn.Close() // at once, so that a part is not taken for the whole
 	} else {
@@ -176,11 +177,22 @@ func (c *serving) answer(b *blank) (keep bool) {
 	}
 	w.release()
 	c.done(&b.body)
+	c.fields, c.added = again(b.request.Header), again(w.header)
 	return keep && c.whole.Load()
 }
 
+// again is the memory of a header for another, unless that is more than most need.
+func again(h httphead.Header) httphead.Header {
+	const most = 64 // lines
+	if cap(h) > most {
+		return nil
+	}
+	clear(h[:cap(h)])
+	return h[:0]
+}
+
 // handle calls the handler and returns whether it gave up.
-func (c *serving) handle(w *response, r *http.Request) (aborted bool) {
+func (c *serving) handle(w *Response) (aborted bool) {
 	defer func() {
 		p := recover()
 		aborted = p != nil
@@ -188,13 +200,13 @@ func (c *serving) handle(w *response, r *http.Request) (aborted bool) {
 			c.server.Log.Error("a handler panicked", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	c.server.Handler.ServeHTTP(w, r)
+	c.server.Handler(w, w.r)
 	return false
 }
 
-func (c *serving) begin(w *response, ctx *ending.Context) {
+func (c *serving) begin(w *Response) {
 	c.mu.Lock()
-	c.state, c.answering, c.ctx = fresh, w, ctx
+	c.state, c.answering = fresh, w
 	c.mu.Unlock()
 	c.server.busy()
 }
@@ -203,7 +215,7 @@ func (c *serving) begin(w *response, ctx *ending.Context) {
 // deadline is left of it.
 func (c *serving) done(b *body) {
 	c.mu.Lock()
-	c.state, c.answering, c.ctx = idle, nil, nil
+	c.state, c.answering = idle, nil
 	watch := c.watch
 	c.watch = nil
 	touched := c.foreign || watch != nil
@@ -233,7 +245,7 @@ func (c *serving) look() bool {
 	case c.state == seen && c.whole.Load():
 		c.disarmLocked()
 		c.state, c.watch = watched, make(chan struct{})
-		go c.watchFor(c.watch, c.ctx)
+		go c.watchFor(c.watch, c.answering.r.ctx)
 	}
 	return c.state == fresh || c.state == seen
 }
@@ -260,8 +272,8 @@ func (c *serving) closeIdle() {
 func (c *serving) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx != nil {
-		c.ctx.End(nil)
+	if c.answering != nil {
+		c.answering.r.ctx.End(nil)
 	}
 	_ = c.conn.Close()
 }

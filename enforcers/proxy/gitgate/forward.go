@@ -200,5 +200,5 @@ func (v *visit) pass(resp *http.Response, secrets []string) {
 // abort cuts the connection, so that a part is not taken for the whole.
 func (v *visit) abort(status int) {
 	v.report(status, "broken")
-	panic(http.ErrAbortHandler) // how net/http is told
+	panic(http.ErrAbortHandler) // how the server is told
 }

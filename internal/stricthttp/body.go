@@ -1,0 +1,120 @@
+package stricthttp
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+)
+
+// body is a request's.
+type body struct {
+	c       *serving
+	chunked bool
+
+	mu     sync.Mutex
+	in     io.Reader
+	left   int64 // of one with a length
+	expect bool  // the client waits for a word before it sends it
+	err    error // what each further read returns
+}
+
+func (b *body) begin(length int64, expect bool) {
+	b.in, b.left, b.expect = b.c.in, length, expect
+	if length < 0 {
+		b.chunked, b.in = true, httputil.NewChunkedReader(b.c.in)
+	}
+	if b.left == 0 {
+		b.err = io.EOF
+	}
+	b.c.whole.Store(b.left == 0)
+}
+
+// Read reads from the connection, and never beyond the body.
+func (b *body) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	if b.c.in.Buffered() == 0 {
+		b.c.disarm() // how long a body may take is the handler's matter
+	}
+	if b.expect {
+		b.expect = false
+		if _, err := b.c.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
+			b.err = err
+			return 0, err
+		}
+	}
+	if !b.chunked {
+		p = p[:min(int64(len(p)), b.left)]
+	}
+	n, err := b.in.Read(p)
+	b.advance(n, err)
+	return n, b.err
+}
+
+// advance notes what a read brought.
+func (b *body) advance(n int, err error) {
+	switch {
+	case b.chunked && errors.Is(err, io.EOF):
+		if b.err = b.trailer(); b.err == nil {
+			b.err = io.EOF
+		}
+	case b.chunked:
+		b.err = err
+	default:
+		if b.left -= int64(n); b.left == 0 {
+			b.err = io.EOF
+		} else if b.err = err; errors.Is(err, io.EOF) {
+			b.err = io.ErrUnexpectedEOF
+		}
+	}
+	b.c.whole.Store(b.err == io.EOF)
+}
+
+// trailer reads the end of a chunked body. Fields are not taken there.
+func (b *body) trailer() error {
+	line, err := b.c.in.ReadString('\n')
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err
+	case line != "\r\n":
+		return errors.New("a chunked body may have no trailer")
+	}
+	return nil
+}
+
+// skip passes over a body that is there already, and tells whether it is through.
+func (b *body) skip() bool {
+	if b.c.whole.Load() {
+		return true
+	}
+	if !b.mu.TryLock() { // somebody reads it
+		return false
+	}
+	defer b.mu.Unlock()
+	if b.chunked || b.err != nil || b.left > int64(b.c.in.Buffered()) {
+		return false
+	}
+	n, err := b.c.in.Discard(int(b.left))
+	b.advance(n, err)
+	return b.err == io.EOF
+}
+
+// end makes whoever still reads the body let go of the connection, which then ends.
+func (b *body) end() {
+	if b.c.whole.Load() {
+		return
+	}
+	_ = b.c.conn.SetReadDeadline(past)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = http.ErrBodyReadAfterClose
+	}
+}

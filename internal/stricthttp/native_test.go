@@ -1,0 +1,214 @@
+package stricthttp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aicodesit/cordon/internal/httphead"
+)
+
+// whole reads all of an answer that ends the connection.
+func (v *served) whole() string {
+	v.t.Helper()
+	text, err := io.ReadAll(v.in)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Lines go out as they were added, in their order, however many there are; what
+// comes too late, or frames the answer, does not.
+func TestAdd(t *testing.T) {
+	const start = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+	var many, lines []string
+	for i := range 3 * len(httphead.Room{}) {
+		many = append(many, "X", fmt.Sprint(i))
+		lines = append(lines, fmt.Sprintf("X: %d\r\n", i))
+	}
+	for _, tt := range []struct {
+		name  string
+		added []string // names and values
+		want  string
+	}{
+		{"in order", []string{"B", "1", "A", "2", "b", "", "B", "3"}, start + "Transfer-Encoding: chunked\r\nDate: d\r\nB: 1\r\nA: 2\r\nb: \r\nB: 3\r\n\r\n1\r\na\r\n0\r\n\r\n"},
+		{"many", many, start + "Transfer-Encoding: chunked\r\nDate: d\r\n" + strings.Join(lines, "") + "\r\n1\r\na\r\n0\r\n\r\n"},
+		{"invalid", []string{"A b", "1", "", "2", "A\r\nB", "3", "C", "4\nD: e", "C", "5\r", "E", "6"}, start + "Transfer-Encoding: chunked\r\nDate: d\r\nE: 6\r\n\r\n1\r\na\r\n0\r\n\r\n"},
+		{"a length", []string{"Transfer-Encoding", "gzip", "A", "1", "Content-Length", "1"}, start + "Content-Length: 1\r\nDate: d\r\nA: 1\r\n\r\na"},
+		{"two lengths", []string{"Content-Length", "1", "Content-Length", "1"}, start + "Transfer-Encoding: chunked\r\nDate: d\r\n\r\n1\r\na\r\n0\r\n\r\n"},
+		{"another option", []string{"Connection", "X-A"}, start + "Transfer-Encoding: chunked\r\nDate: d\r\n\r\n1\r\na\r\n0\r\n\r\n"},
+	} {
+		v := serveNatively(t, func(w *Response, _ *Request) {
+			w.Add("Date", "d")
+			for pair := range slices.Chunk(tt.added, 2) {
+				w.Add(pair[0], pair[1])
+			}
+			w.Add("Connection", "Close")
+			_, _ = io.WriteString(w, "a")
+			w.Add("Late", "1")
+			w.Add("Content-Length", "7")
+		}, nil)
+		v.send(get)
+		if got := v.whole(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A wish to close that comes after the head was written is none: the client was
+// told otherwise.
+func TestLateClose(t *testing.T) {
+	v := serveNatively(t, func(w *Response, _ *Request) {
+		_ = w.Flush()
+		w.Add("Connection", "close")
+	}, nil)
+	v.send(get + get)
+	for range 2 {
+		if resp, _ := v.answer("GET"); resp.Close || resp.Header.Get("Date") == "" {
+			t.Error(resp)
+		}
+	}
+}
+
+// What is left out is told, by its name alone: the value may be secret.
+func TestInvalidLinesAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	v := serveNatively(t, func(w *Response, _ *Request) {
+		w.Add("Good", "a")
+		w.Add("Worse", "secret\n")
+	}, func(s *Server) { s.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	v.send(get)
+	v.answer("GET")
+	v.server.Close() // nobody writes to the log any more
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "name=Worse") || strings.Contains(got, "secret") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A handler has of a request what came.
+func TestNativeRequest(t *testing.T) {
+	v := serveNatively(t, func(w *Response, r *Request) {
+		if r.Length < 0 {
+			w.Add("Connection", "close")
+		}
+		body, err := io.ReadAll(r.Body)
+		fmt.Fprint(w, r.Method, " ", r.Target, " ", r.URL.Path, " ", r.host, " ", r.Header, " ", r.Length, " ", r.close, " ", r.Remote, " ", string(body), " ", err)
+	}, nil)
+	for _, tt := range []struct{ request, want string }{
+		{"GET /a%20b?c HTTP/1.1\r\nb: 1\r\nHost: x:1\r\nA: 2\r\nB: 3\r\n\r\n", "GET /a%20b?c /a b x:1 [{B 1} {A 2} {B 3}] 0 false 127.0.0.1  <nil>"},
+		{"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "POST /a /a x [{Content-Length 3}] 3 false 127.0.0.1 abc <nil>"},
+		{"POST /a HTTP/1.1\r\ntrailer: A\r\nHost: x\r\nB: 1\r\nTransfer-Encoding: chunked\r\nTrailer:\r\n\r\n1\r\na\r\n0\r\n\r\n", "POST /a /a x [{Trailer A} {B 1} {Trailer }] -1 false 127.0.0.1 a <nil>"},
+	} {
+		v.send(tt.request)
+		if _, body := v.answer("POST"); body != tt.want {
+			t.Errorf("%q, want %q", body, tt.want)
+		}
+	}
+	v.over()
+	v.dial()
+	v.send("GET /a HTTP/1.1\r\nHost: x\r\nConnection: a, Close\r\n\r\n" + get)
+	if resp, body := v.answer("GET"); !resp.Close || body != "GET /a /a x [{Connection a, Close}] 0 true 127.0.0.1  <nil>" {
+		t.Errorf("%v %q", resp, body)
+	}
+	v.over()
+}
+
+// from is a connection of a peer, and the listener that accepts it.
+type from struct {
+	net.Conn
+	net.Listener
+	peer net.Addr
+}
+
+func (f from) Accept() (net.Conn, error) { return f, nil }
+func (f from) RemoteAddr() net.Addr      { return f.peer }
+func (f from) Close() error              { return nil }
+func (f from) Addr() net.Addr            { return nil }
+
+// A peer has one address, whichever way it is written.
+func TestRemote(t *testing.T) {
+	for _, tt := range []struct {
+		peer net.Addr
+		want netip.Addr
+	}{
+		{&net.TCPAddr{IP: net.ParseIP("10.0.0.1").To4(), Port: 7}, netip.MustParseAddr("10.0.0.1")},
+		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[::ffff:10.0.0.1]:7")), netip.MustParseAddr("10.0.0.1")},
+		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[fd00::1]:7")), netip.MustParseAddr("fd00::1")},
+		{&net.UnixAddr{Name: "a", Net: "unix"}, netip.Addr{}},
+	} {
+		c, err := (&listener{Listener: from{peer: tt.peer}}).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &newServing(nil, c.(*conn), nil).blank().request
+		if r.Remote != tt.want {
+			t.Errorf("%v: %v, want %v", tt.peer, r.Remote, tt.want)
+		}
+	}
+}
+
+// The context is the request's own, and ends with it; a deadline for reading
+// hits whoever reads the body.
+func TestNativeDeadlineAndContext(t *testing.T) {
+	of := make(chan context.Context, 1)
+	v := serveNatively(t, func(w *Response, r *Request) {
+		of <- r.Context()
+		if err := w.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		if err := w.SetReadDeadline(past); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.ReadAll(r.Body); err == nil {
+			t.Error("a body that never came is read")
+		}
+		w.WriteHeader(http.StatusRequestTimeout)
+	}, nil)
+	v.send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
+	if resp, _ := v.answer("POST"); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
+		t.Error(resp)
+	}
+	v.over()
+	if within(t, "the request comes", of).Err() == nil {
+		t.Error("the context outlives the handler")
+	}
+}
+
+// A connection's requests and answers have nothing of those before in their
+// headers, and neither has the memory that they share.
+func TestHeadersAreTheirOwn(t *testing.T) {
+	v := serveNatively(t, func(w *Response, r *Request) {
+		for _, f := range r.Header {
+			w.Add("X-"+f.Name, f.Value)
+		}
+		for _, f := range r.Header[len(r.Header):cap(r.Header)] {
+			if f != (httphead.Field{}) {
+				w.Add("X-Left", f.Name)
+			}
+		}
+	}, nil)
+	for n, lines := range []int{1, 40, 3, 0, 200, 2, 64, 1} {
+		text, want := "", http.Header{"Content-Length": {"0"}}
+		for i := range lines {
+			text += fmt.Sprintf("A%d: %d\r\n", i, n)
+			want[fmt.Sprintf("X-A%d", i)] = []string{fmt.Sprint(n)}
+		}
+		v.send("GET / HTTP/1.1\r\nHost: x\r\n" + text + "\r\n")
+		resp, _ := v.answer("GET")
+		resp.Header.Del("Date")
+		if !maps.EqualFunc(resp.Header, want, slices.Equal) {
+			t.Errorf("%d lines: %q", lines, resp.Header)
+		}
+	}
+}
