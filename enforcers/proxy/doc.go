@@ -18,12 +18,12 @@
 // What goes on is a new request: the headers that are known to be harmless,
 // the body byte for byte, and the credential, as its file was 10 ms ago at most.
 // Answers come back through a buffer of fixed size, streams as they come, each
-// read flushed, the last one together with the answer's end; usage is read from
-// a copy on the way by. A redirect is never followed nor handed on. The upstream
-// is spoken to in HTTP/1.1: there the window of a slow reader is the socket's, in
-// HTTP/2 it is megabytes for each stream. A request is served by one goroutine
-// from its first byte to its last, on both sides (stricthttp.Server,
-// internal/leanhttp): handing it on costs more than all else that is done to it.
+// read flushed; usage is read from a copy on the way by. A redirect is never
+// followed nor handed on. The upstream is spoken to in HTTP/1.1: there the
+// window of a slow reader is the socket's, in HTTP/2 it is megabytes for each
+// stream. A request is served by one goroutine from its first byte to its
+// last, on both sides (stricthttp.Server, internal/leanhttp): handing it on
+// costs more than all else that is done to it.
 //
 // Git's requests (below /git/, see gitgate) are let in by the slot alone, for
 // as long as the session has a valid token: what git could show, it would have

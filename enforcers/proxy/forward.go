@@ -174,10 +174,9 @@ func (s *Server) pass(ctx context.Context, w sink, body io.Reader, streams bool,
 	defer s.buffers.Put(buffer)
 	for {
 		n, err := body.Read(*buffer)
-		whole := errors.Is(err, io.EOF)
 		if n > 0 {
 			_, lost := w.Write((*buffer)[:n])
-			if lost == nil && streams && !whole { // the last part goes out with the answer's end
+			if lost == nil && streams {
 				lost = w.Flush()
 			}
 			// The client need not wait for what follows. What a lost one did not get is counted, too.
@@ -188,7 +187,7 @@ func (s *Server) pass(ctx context.Context, w sink, body io.Reader, streams bool,
 			}
 		}
 		switch {
-		case whole:
+		case errors.Is(err, io.EOF):
 			if !streams {
 				_ = w.Flush() // the client need not wait for what is yet to be counted; a lost one is none of the answer's
 			}

@@ -54,6 +54,7 @@ type witness struct {
 	*httptest.ResponseRecorder
 	m    *meter
 	late bool // something was counted before the client had it
+	left int  // bytes that were not sent
 	gone bool // it hangs up
 }
 
@@ -61,12 +62,41 @@ func (w *witness) Write(p []byte) (int, error) {
 	if w.gone {
 		return 0, io.ErrClosedPipe
 	}
+	w.left += len(p)
 	return w.ResponseRecorder.Write(p)
 }
 
 func (w *witness) Flush() error {
-	w.late = w.late || w.m.counted
+	w.late, w.left = w.late || w.m.counted, 0
 	return nil
+}
+
+// last is a reader that tells of the end with the last bytes.
+type last struct{ text string }
+
+func (l *last) Read(p []byte) (int, error) {
+	n := copy(p, l.text)
+	l.text = l.text[n:]
+	if l.text == "" {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// All is sent before the answer is let go of, as a client that does not read is
+// cut off no longer: of streams and of what does not stream, with the end told
+// with the last bytes or after them.
+func TestSentInTheEnd(t *testing.T) {
+	r := newRig(t, nil)
+	for _, streams := range []bool{false, true} {
+		for _, body := range []io.Reader{strings.NewReader("data"), &last{"data"}, &last{strings.Repeat("x", 3*bufferSize+1)}} {
+			w := &witness{ResponseRecorder: httptest.NewRecorder(), m: &meter{}}
+			r.server.pass(context.Background(), w, body, streams, &exchange{start: time.Now()}, w.m)
+			if w.left != 0 {
+				t.Errorf("streams %v, %T: %d bytes are left", streams, body, w.left)
+			}
+		}
+	}
 }
 
 // An event is counted after it was passed on, and also where the client is gone.
