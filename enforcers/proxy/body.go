@@ -80,7 +80,8 @@ func (r *reads) begin(one *read, w patient) {
 	r.open = append(r.open, one)
 }
 
-// done tells whether a body was in time.
+// done notes that a body which had begun is read no more, and tells whether it
+// was in time.
 func (r *reads) done(one *read) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
