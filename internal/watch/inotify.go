@@ -2,16 +2,14 @@ package watch
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/internal/epoll"
+	"github.com/aicodesit/cordon/internal/inotify"
 )
 
 // place is a directory that is watched.
@@ -42,12 +40,9 @@ type tree struct {
 }
 
 func newTree(parts []string, tops []place) (*tree, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if errors.Is(err, unix.EMFILE) {
-		return nil, errors.New("no inotify instance is left for this user: raise fs.inotify.max_user_instances")
-	}
+	fd, err := inotify.Open()
 	if err != nil {
-		return nil, os.NewSyscallError("inotify_init1", err)
+		return nil, err
 	}
 	return &tree{fd: fd, parts: parts, tops: tops, places: map[int]place{}, paths: map[string]int{}}, nil
 }
@@ -92,36 +87,29 @@ func follow(ctx context.Context, wake Wake, rest time.Duration, parts []string, 
 // read takes what fits into buf: who makes events without end is not
 // followed at their pace, but is told of as an overrun.
 func (t *tree) read(buf []byte) (set, error) {
-	n, err := unix.Read(t.fd, buf)
-	if err == unix.EINTR || err == unix.EAGAIN {
-		return nil, nil
-	}
+	events, err := inotify.Read(t.fd, buf)
 	if err != nil {
-		return nil, os.NewSyscallError("read inotify", err)
+		return nil, err
 	}
 	var parts set
 	again := false
-	for data := buf[:n]; len(data) >= unix.SizeofInotifyEvent; {
-		wd, mask := int(int32(binary.NativeEndian.Uint32(data))), binary.NativeEndian.Uint32(data[4:])
-		size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(data[12:]))
-		name := strings.TrimRight(string(data[unix.SizeofInotifyEvent:min(size, len(data))]), "\x00")
-		data = data[min(size, len(data)):]
-		switch p, known := t.places[wd]; {
-		case mask&unix.IN_Q_OVERFLOW != 0:
+	for e := range events {
+		switch p, known := t.places[e.Watch]; {
+		case e.Mask&unix.IN_Q_OVERFLOW != 0:
 			parts.add(t.parts...)
 			again = true
 		case !known:
-		case mask&(unix.IN_IGNORED|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT) != 0:
-			if mask&unix.IN_IGNORED == 0 { // the path is another's from now on
-				_, _ = unix.InotifyRmWatch(t.fd, uint32(wd))
+		case e.Mask&(unix.IN_IGNORED|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT) != 0:
+			if e.Mask&unix.IN_IGNORED == 0 { // the path is another's from now on
+				_, _ = unix.InotifyRmWatch(t.fd, uint32(e.Watch))
 			}
-			t.forget(wd)
+			t.forget(e.Watch)
 			parts.add(p.parts("")...)
 			again = true
 		default:
-			woken := p.parts(name)
+			woken := p.parts(e.Name)
 			parts.add(woken...)
-			again = again || len(woken) > 0 && mask&unix.IN_ISDIR != 0
+			again = again || len(woken) > 0 && e.Mask&unix.IN_ISDIR != 0
 		}
 	}
 	if !again {
