@@ -29,9 +29,10 @@ type known struct {
 	token identity
 	end   context.CancelFunc
 
-	watched  bool // changes of its directory are told
+	watched  bool // changes of its directory, its token and its lock are told
 	process  int  // pidfd of the process that runs it, whose end is told; -1: it is not
 	outlived bool // that process has ended, and the lock is held
+	sure     bool // it was looked at when all changes were told, and none was told since
 }
 
 // identity tells versions of a file apart: each is put in place by a rename.
@@ -40,6 +41,9 @@ type identity struct {
 	inode uint64
 	mtime unix.Timespec
 }
+
+// lockFile is locked by the process that runs the session.
+const lockFile = "lock"
 
 // identify looks at a file, by a path or by a name in the open directory dir: what
 // there is of a path to be looked up takes longer than the look itself.
@@ -71,8 +75,8 @@ func (l *Live) open(dir string) (*known, error) {
 		return nil, err
 	}
 	// Not an os.File: asking that for its descriptor takes system calls.
-	if k.lock, err = unix.Open(filepath.Join(dir, "lock"), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
-		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir, "lock"), Err: err}
+	if k.lock, err = unix.Open(filepath.Join(dir, lockFile), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir, lockFile), Err: err}
 	}
 	if !k.lives() {
 		_ = unix.Close(k.lock)

@@ -9,11 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/enforcers/proxy/token"
-	"github.com/aicodesit/cordon/internal/epoll"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -28,9 +26,10 @@ const (
 
 // Live finds sessions by the run directory: a lease whose lock is held lives,
 // in the slot that it names (see enforcers/session). Each ByAddr asks the
-// kernel whether it still does, by two system calls; [Live.Run] notices an
-// end while streams run: by inotify that the lease or the token changed, by a
-// pidfd that the process that holds the lock has ended.
+// kernel whether it still does: by one system call whether inotify has told of
+// any change since the session was last looked at, or by two where it did, or
+// can't. [Live.Run] notices an end while streams run: by inotify that the lease
+// or the token changed, by a pidfd that the process that holds the lock has ended.
 type Live struct {
 	dir      string
 	folder   *os.File        // dir; held, or the garbage collector would close it
@@ -43,8 +42,7 @@ type Live struct {
 	byAddr  map[netip.Addr]*known // nil for an address that two claim
 	scanned time.Time             // when ByAddr last looked at all
 	stale   bool                  // byAddr is to be made anew
-	watcher *fsnotify.Watcher     // nil when events of the run directory can't be had
-	exits   *epoll.Poller         // of processes; nil when their ends can't be had
+	news    *news                 // nil where nothing tells of changes
 	blind   chan struct{}         // told when there is a session of whose end nothing may tell
 	often   time.Duration         // sweepEvery
 	rarely  time.Duration         // sweepRarely
@@ -75,7 +73,7 @@ func (l *Live) ByAddr(addr netip.Addr) (Session, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k, found := l.byAddr[addr]
-	if found && k != nil && k.lives() && k.token == identify(l.at, k.name) {
+	if found && k != nil && l.lives(k) {
 		return k.Session, true
 	}
 	if k != nil {
@@ -91,37 +89,42 @@ func (l *Live) ByAddr(addr netip.Addr) (Session, bool) {
 	return k.Session, true
 }
 
+// lives tells whether k is what it was. A look counts as long as nothing is told
+// after it: of all that it could see differently, inotify tells before the one who
+// did it can go on.
+func (l *Live) lives(k *known) bool {
+	if k.sure && l.news.none() {
+		return true
+	}
+	if !k.lives() || k.token != identify(l.at, k.name) {
+		return false
+	}
+	k.sure = k.followed()
+	return true
+}
+
 // Run follows the run directory until ctx ends. All sessions then count as ended.
 func (l *Live) Run(ctx context.Context) error {
-	watcher, err := fsnotify.NewWatcher()
+	defer l.forget()
+	news, err := l.newNews(ctx)
 	if err != nil { // all is still seen, a few seconds later
 		l.log.Warn("sessions are looked at every few seconds only", "error", err)
-		watcher = &fsnotify.Watcher{}
 	} else {
-		defer watcher.Close()
+		defer news.close()
+		l.mu.Lock()
+		l.news = news
+		l.mu.Unlock()
+		var listening sync.WaitGroup
+		listening.Go(func() { l.listen(news) })
+		defer listening.Wait()
 	}
-	exits, err := epoll.New(ctx)
-	if err != nil {
-		l.log.Warn("sessions are looked at every few seconds only", "error", err)
-	} else {
-		defer exits.Close()
-		var waiting sync.WaitGroup
-		waiting.Go(func() { l.awaitExits(exits) })
-		defer waiting.Wait()
-	}
-	defer l.forget()
-	l.watch(watcher, exits)
+	l.sweep()
 	timer := time.NewTimer(l.rarely)
 	defer timer.Stop()
 	for soon := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case event := <-watcher.Events:
-			l.event(event)
-		case err := <-watcher.Errors: // events were lost: look at all
-			l.log.Debug("watching sessions", "error", err)
-			l.sweep()
 		case <-l.blind:
 			if !soon {
 				soon = true
@@ -135,32 +138,6 @@ func (l *Live) Run(ctx context.Context) error {
 	}
 }
 
-// watch begins to follow sessions by w, if that watches, and exits, if not nil.
-func (l *Live) watch(w *fsnotify.Watcher, exits *epoll.Poller) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.exits = exits
-	if w.Events != nil {
-		if err := w.Add(l.dir); err != nil {
-			l.log.Warn("sessions are looked at every few seconds only", "error", err)
-		} else {
-			l.watcher = w
-		}
-	}
-	l.scan()
-}
-
-func (l *Live) event(e fsnotify.Event) {
-	id := filepath.Base(e.Name)
-	if dir := filepath.Dir(e.Name); dir != l.dir {
-		id = filepath.Base(dir)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refresh(id)
-	l.index()
-}
-
 func (l *Live) sweep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +147,6 @@ func (l *Live) sweep() {
 func (l *Live) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.watcher, l.exits = nil, nil
 	for id := range l.known {
 		l.drop(id)
 	}
@@ -231,7 +207,7 @@ func (l *Live) drop(id string) {
 	delete(l.known, id)
 	l.stale = true
 	k.end()
-	k.unfollow()
+	l.unfollow(k)
 	_ = unix.Close(k.lock)
 }
 

@@ -4,20 +4,25 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
 	"github.com/aicodesit/cordon/enforcers/proxy/token"
+	"github.com/aicodesit/cordon/internal/inotify"
 	"github.com/aicodesit/cordon/internal/rundir"
 	"github.com/aicodesit/cordon/specs"
 )
@@ -91,7 +96,7 @@ func locked(t testing.TB, dir rundir.Dir, lease func(lock *os.File) specs.Lease)
 	return f
 }
 
-func newLive(t *testing.T) (rundir.Dir, *Live) {
+func newLive(t testing.TB) (rundir.Dir, *Live) {
 	t.Helper()
 	dir := rundir.Dir(filepath.Join(t.TempDir(), "run"))
 	l, err := NewLive(dir, []specs.Network{network()}, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -146,44 +151,432 @@ func TestLiveWithoutEvents(t *testing.T) {
 	eventually(t, "the next session is found", func() bool { s, ok := l.ByAddr(slotAddr(3)); return ok && s.Lease.ID == "bbbbbbbb" })
 }
 
-// A token is what is at its path: its file has no say under another name, also where
-// no event is heard of.
-func TestLiveTokenByName(t *testing.T) {
+// What becomes of a session is seen by the next request: by looking, and as well
+// where all is told and nothing is looked at while nothing was.
+func TestLiveSeesAtOnce(t *testing.T) {
 	const id = "aaaaaaaa"
+	type session struct {
+		dir, token    string // its directory, the file there
+		outside       string // a directory that nobody watches
+		kill, release func()
+		unseen        func(do func() error) error // does something, which is seen when it is through
+	}
 	for _, tt := range []struct {
 		name string
-		do   func(dir, file string) error
-		want bool // the token is still that
+		do   func(session) error
+		want bool // it lives, with the token that it had
 	}{
-		{"moved away", func(_, file string) error { return os.Rename(file, file+".bak") }, false},
-		{"moved to another directory", func(dir, file string) error { return os.Rename(file, filepath.Join(filepath.Dir(dir), "token")) }, false},
-		{"its session's directory is moved", func(dir, _ string) error { return os.Rename(dir, dir+".bak") }, false},
-		{"linked", func(_, file string) error { return os.Link(file, file+".bak") }, true},
-		{"linked, then revoked", func(dir, file string) error { return errors.Join(os.Link(file, file+".bak"), token.Revoke(dir)) }, false},
-		{"linked, then another", func(dir, file string) error {
-			if err := os.Link(file, file+".bak"); err != nil {
-				return err
-			}
-			_, err := token.Mint(dir, specs.Proxy{Name: "llm"})
+		{"nothing", func(session) error { return nil }, true},
+		{"revoked", func(s session) error { return token.Revoke(s.dir) }, false},
+		{"another token", func(s session) error { return mint(s.dir) }, false},
+		{"removed", func(s session) error { return os.RemoveAll(s.dir) }, false},
+		{"token removed by hand", func(s session) error { return os.Remove(s.token) }, false},
+		{"token moved away", func(s session) error { return os.Rename(s.token, s.token+".bak") }, false},
+		{"token moved to another directory", func(s session) error { return os.Rename(s.token, filepath.Join(s.outside, "token")) }, false},
+		{"token written to", func(s session) error { return os.WriteFile(s.token, []byte("{}"), 0o600) }, false},
+		{"token touched", func(s session) error { return os.Chtimes(s.token, time.Time{}, time.Now().Add(-time.Hour)) }, true},
+		{"directory moved", func(s session) error { return os.Rename(s.dir, s.dir+".bak") }, false},
+		{"directory moved elsewhere", func(s session) error { return os.Rename(s.dir, filepath.Join(s.outside, id)) }, false},
+		{"token linked", func(s session) error { return os.Link(s.token, filepath.Join(s.outside, "token")) }, true},
+		{"token linked, then revoked", func(s session) error {
+			return errors.Join(os.Link(s.token, filepath.Join(s.outside, "token")), token.Revoke(s.dir))
+		}, false},
+		{"token linked, then another", func(s session) error {
+			return errors.Join(os.Link(s.token, filepath.Join(s.outside, "token")), mint(s.dir))
+		}, false},
+		{"token linked, then written to by that name", func(s session) error {
+			other := filepath.Join(s.outside, "token")
+			return errors.Join(os.Link(s.token, other), os.WriteFile(other, []byte("{}"), 0o600))
+		}, false},
+		{"directory replaced by one with the same files, then revoked", func(s session) error {
+			return errors.Join(s.unseen(func() error { return twin(s.dir) }), token.Revoke(s.dir))
+		}, false},
+		{"directory replaced by one with the same files, then token moved away", func(s session) error {
+			return errors.Join(s.unseen(func() error { return twin(s.dir) }), os.Rename(s.token, s.token+".bak"))
+		}, false},
+		{"process ended, lock free", func(s session) error { s.release(); s.kill(); return nil }, false},
+		{"process ended, lock held", func(s session) error { s.kill(); return nil }, true},
+		{"process ended, lock held a little longer", func(s session) error { s.kill(); s.release(); return nil }, false},
+		{"lock moved away, then process ended", func(s session) error {
+			err := os.Rename(filepath.Join(s.dir, lockFile), filepath.Join(s.outside, lockFile))
+			s.release()
+			s.kill()
 			return err
 		}, false},
 	} {
+		for _, told := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, told %v", tt.name, told), func(t *testing.T) {
+				dir, l := newLive(t)
+				if told {
+					runs(t, l)
+				}
+				s := session{dir: dir.Session(id), token: filepath.Join(dir.Session(id), token.File), outside: t.TempDir()}
+				s.kill, s.release = livesIn(t, dir, lease(id, 3))
+				s.unseen = func(do func() error) error {
+					l.mu.Lock()
+					err := do()
+					l.mu.Unlock()
+					eventually(t, "it is seen", func() bool {
+						_, ok := l.ByAddr(slotAddr(3))
+						return ok && (!told || l.settled() && l.isSure(id))
+					})
+					return err
+				}
+				if err := mint(s.dir); err != nil {
+					t.Fatal(err)
+				}
+				var before Session
+				eventually(t, "the session has its token, and all is told that is to be", func() (ok bool) {
+					before, ok = l.ByAddr(slotAddr(3))
+					return ok && before.Token.Hash != "" && l.isSure(id) == told
+				})
+				if err := tt.do(s); err != nil {
+					t.Fatal(err)
+				}
+				after, ok := l.ByAddr(slotAddr(3))
+				if (ok && after.Token.Hash == before.Token.Hash) != tt.want {
+					t.Errorf("a session: %v, with that token: %v", ok, after.Token.Hash == before.Token.Hash)
+				}
+				if !tt.want && before.Alive.Err() == nil {
+					t.Error("the session that it was has not ended")
+				}
+			})
+		}
+	}
+}
+
+// mint gives a session a token, another each time.
+func mint(dir string) error {
+	_, err := token.Mint(dir, specs.Proxy{Name: "llm"})
+	return err
+}
+
+// twin puts a directory in the place of another, with the same files.
+func twin(dir string) error {
+	old := dir + ".bak"
+	if err := errors.Join(os.Rename(dir, old), os.Mkdir(dir, 0o700)); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(old)
+	for _, f := range files {
+		err = errors.Join(err, os.Link(filepath.Join(old, f.Name()), filepath.Join(dir, f.Name())))
+	}
+	return err
+}
+
+// runs has l follow the run directory until the test ends.
+func runs(t testing.TB, l *Live) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// isSure tells whether a session is looked at no more as long as nothing is told.
+func (l *Live) isSure(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.known[id]
+	return k != nil && k.sure
+}
+
+// settled tells whether all was seen that was told.
+func (l *Live) settled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var room [1]unix.EpollEvent
+	if l.news == nil || !l.news.none() {
+		return false
+	}
+	ready, err := l.news.poll.Ready(room[:])
+	return err == nil && len(ready) == 0
+}
+
+// A file that two sessions have is told of to both.
+func TestLiveSharedFiles(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		do         func(path string, release func()) error
+	}{
+		{"token written to", token.File, func(path string, _ func()) error { return os.WriteFile(path, []byte("{}"), 0o600) }},
+		{"lock let go of, by who lives on", lockFile, func(_ string, release func()) error { release(); return nil }},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, l := newLive(t)
-			lives(t, dir, lease(id, 3))
-			minted, err := token.Mint(dir.Session(id), specs.Proxy{Name: "llm"})
+			runs(t, l)
+			one := lease("aaaaaaaa", 3)
+			one.PID = os.Getpid()
+			release := lives(t, dir, one)
+			path := filepath.Join(dir.Session("aaaaaaaa"), tt.file)
+			if err := mint(dir.Session("aaaaaaaa")); err != nil {
+				t.Fatal(err)
+			}
+			l.mu.Lock() // the other is seen when it is complete
+			livesIn(t, dir, lease("bbbbbbbb", 4))
+			shared := filepath.Join(dir.Session("bbbbbbbb"), tt.file)
+			if err := os.Remove(shared); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			err := os.Link(path, shared)
+			l.mu.Unlock()
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the session has its token", func() bool { s, ok := l.ByAddr(slotAddr(3)); return ok && s.Token.Is(minted) })
-			if err := tt.do(dir.Session(id), filepath.Join(dir.Session(id), token.File)); err != nil {
+			var before Session
+			found := func() (ok bool) {
+				_, other := l.ByAddr(slotAddr(4))
+				before, ok = l.ByAddr(slotAddr(3))
+				return other && ok && before.Token.Hash != "" && l.settled()
+			}
+			eventually(t, "both are found", found)
+			if err := os.WriteFile(filepath.Join(dir.Session("bbbbbbbb"), "note"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if s, ok := l.ByAddr(slotAddr(3)); (ok && s.Token.Is(minted)) != tt.want {
-				t.Errorf("a session: %v, with that token: %v", ok, s.Token.Is(minted))
+			eventually(t, "the other was looked at last, and all is told", found)
+			if err := tt.do(path, release); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it is seen", l.settled)
+			if after, ok := l.ByAddr(slotAddr(3)); ok && after.Token == before.Token {
+				t.Errorf("it lives with that token, sure: %v", l.isSure("aaaaaaaa"))
 			}
 		})
 	}
+}
+
+// Who has begun to let go of the lock, which is told once, and before the lock is
+// free, may do so while the session is first seen. Others who are told, too, make
+// that moment longer.
+func TestLiveBeginsWhileLockIsLetGoOf(t *testing.T) {
+	var others []int
+	for range 60 {
+		fd, err := inotify.Open()
+		if err != nil {
+			t.Skip(err)
+		}
+		defer unix.Close(fd)
+		others = append(others, fd)
+	}
+	dir := rundir.Dir(filepath.Join(t.TempDir(), "run"))
+	own := dir.Session("aaaaaaaa")
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		holder := exec.Command("sh", "-c", "read go; exec 3>&-; echo; read end")
+		in, err := holder.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := holder.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := locked(t, dir, func(lock *os.File) specs.Lease {
+			holder.ExtraFiles = []*os.File{lock}
+			if err := holder.Start(); err != nil {
+				t.Fatal(err)
+			}
+			made := lease("aaaaaaaa", 3)
+			made.PID = holder.Process.Pid
+			return made
+		})
+		err = errors.Join(f.Close(), mint(own))
+		for _, fd := range others {
+			_, failed := unix.InotifyAddWatch(fd, filepath.Join(own, lockFile), unix.IN_CLOSE_WRITE)
+			err = errors.Join(err, failed)
+		}
+		l, failed := NewLive(dir, []specs.Network{network()}, slog.New(slog.DiscardHandler))
+		if err = errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		if l.news, err = l.newNews(t.Context()); err != nil { // what is told stays there
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(in, "\n"); err != nil {
+			t.Fatal(err)
+		}
+		for begin, wait := time.Now(), rand.N(100*time.Microsecond); time.Since(begin) < wait; {
+		}
+		l.sweep()
+		l.ByAddr(slotAddr(3))
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := l.ByAddr(slotAddr(3)); ok {
+			t.Errorf("it lives, and its lock is free; sure: %v", l.isSure("aaaaaaaa"))
+		}
+		l.forget()
+		l.news.close()
+		_ = l.folder.Close()
+		if err := errors.Join(in.Close(), holder.Wait(), os.RemoveAll(own)); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			t.Fatal(err)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// The number of the descriptor by which an end was waited for may be another's
+// when that end is told.
+func TestLiveNumbersUsedAgain(t *testing.T) {
+	for range 30 {
+		t.Run("", func(t *testing.T) {
+			dir, l := newLive(t)
+			runs(t, l)
+			kill, release := livesIn(t, dir, lease("aaaaaaaa", 3))
+			eventually(t, "all is told", func() bool { _, ok := l.ByAddr(slotAddr(3)); return ok && l.settled() })
+			release()
+			l.mu.Lock() // all that follows is told at once
+			kill()
+			err := os.RemoveAll(dir.Session("aaaaaaaa"))
+			livesIn(t, dir, lease("bbbbbbbb", 4))
+			l.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the next is found", func() bool { _, ok := l.ByAddr(slotAddr(4)); return ok && l.settled() })
+			if !l.follows("bbbbbbbb") {
+				t.Error("its process counts as ended")
+			}
+		})
+	}
+}
+
+// There is no moment in which what was told of is taken, and not yet seen.
+func TestLiveSeesInTheRace(t *testing.T) {
+	dir, l := newLive(t)
+	runs(t, l)
+	livesIn(t, dir, lease("aaaaaaaa", 3))
+	own := dir.Session("aaaaaaaa")
+	for range 500 {
+		minted, err := token.Mint(own, specs.Proxy{Name: "llm"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the session has its token, and all is told", func() bool {
+			s, ok := l.ByAddr(slotAddr(3))
+			return ok && s.Token.Is(minted) && l.isSure("aaaaaaaa")
+		})
+		if err := token.Revoke(own); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 { // while what is told is being taken
+			if s, ok := l.ByAddr(slotAddr(3)); ok && s.Token.Is(minted) {
+				t.Fatal("a revoked token is good")
+			}
+		}
+	}
+}
+
+// A session of which something was told is looked at once more only. One whose
+// process does not have the lock is looked at by each request: nothing tells of the
+// end of who has it.
+func TestLiveLooksAgain(t *testing.T) {
+	dir, l := newLive(t)
+	runs(t, l)
+	livesIn(t, dir, lease("aaaaaaaa", 3))
+	own := dir.Session("aaaaaaaa")
+	settled := func() bool { _, ok := l.ByAddr(slotAddr(3)); return ok && l.settled() }
+	eventually(t, "all is told", func() bool { return settled() && l.isSure("aaaaaaaa") })
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(own, "note"), nil, 0o600),
+		os.WriteFile(filepath.Join(own, lockFile), nil, 0o600), // who does so lets go of it, too
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is seen", func() bool { return settled() && l.isSure("aaaaaaaa") })
+	}
+
+	stranger := exec.Command("sleep", "infinity")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = stranger.Process.Kill(), stranger.Wait() }() // that it was killed
+	other := lease("bbbbbbbb", 4)
+	other.PID = stranger.Process.Pid
+	release := lives(t, dir, other)
+	eventually(t, "the other is found", func() bool { _, ok := l.ByAddr(slotAddr(4)); return ok && l.settled() })
+	if _, ok := l.ByAddr(slotAddr(4)); !ok || l.isSure("bbbbbbbb") {
+		t.Errorf("it lives: %v; it is not looked at: %v", ok, l.isSure("bbbbbbbb"))
+	}
+	release()
+	if _, ok := l.ByAddr(slotAddr(4)); ok {
+		t.Error("it lives, and its lock is free")
+	}
+}
+
+// The end of a process is told once, also while a program that is being started has
+// all that is open.
+func TestLiveTellsEndsOnce(t *testing.T) {
+	dir, l := newLive(t)
+	runs(t, l)
+	kill, release := livesIn(t, dir, lease("aaaaaaaa", 3))
+	eventually(t, "all is told", func() bool { _, ok := l.ByAddr(slotAddr(3)); return ok && l.isSure("aaaaaaaa") })
+	l.mu.Lock()
+	pid := l.known["aaaaaaaa"].Lease.PID
+	other, err := unix.Dup(l.known["aaaaaaaa"].process)
+	l.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(other)
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "that nobody has waited for it is not told again", func() bool { return l.settled() && !l.follows("aaaaaaaa") })
+	release()
+	kill()
+	eventually(t, "the end is seen", l.settled)
+	if s, ok := l.ByAddr(slotAddr(3)); ok {
+		t.Errorf("%s lives", s.Lease.ID)
+	}
+}
+
+// More is told than the kernel keeps: what was lost is looked for.
+func TestLiveLosesEvents(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, l := newLive(t)
+	runs(t, l)
+	livesIn(t, dir, lease("aaaaaaaa", 3))
+	own := dir.Session("aaaaaaaa")
+	if err := mint(own); err != nil {
+		t.Fatal(err)
+	}
+	var before Session
+	eventually(t, "all is told", func() (ok bool) {
+		before, ok = l.ByAddr(slotAddr(3))
+		return ok && before.Token.Hash != "" && l.isSure("aaaaaaaa")
+	})
+	note := filepath.Join(filepath.Dir(own), "note")
+	l.mu.Lock() // nothing is taken meanwhile
+	for i := 0; err == nil && i <= most; i += 2 {
+		if err = os.Mkdir(note, 0o700); err == nil {
+			err = os.Remove(note)
+		}
+	}
+	err = errors.Join(err, token.Revoke(own))
+	l.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, before.Alive.Done(), "the session that it was ends")
+	if s, ok := l.ByAddr(slotAddr(3)); !ok || s.Token.Hash != "" {
+		t.Errorf("a session: %v, its token %+v", ok, s.Token)
+	}
+	eventually(t, "all is told again", func() bool { _, ok := l.ByAddr(slotAddr(3)); return ok && l.settled() && l.isSure("aaaaaaaa") })
 }
 
 // A folder of sessions that is gone has none, and one that is put in its place has
@@ -226,6 +619,9 @@ func TestLiveNoticesEnds(t *testing.T) {
 			return err
 		}},
 		{"removed", rarely, true, func(s session) error { return os.RemoveAll(s.dir.Session("aaaaaaaa")) }},
+		{"lease written to", rarely, true, func(s session) error {
+			return os.WriteFile(filepath.Join(s.dir.Session("aaaaaaaa"), "lease.json"), []byte("{}"), 0o600)
+		}},
 		{"killed", rarely, true, func(s session) error { s.release(); s.kill(); return nil }},
 		{"killed, and held a little longer", often, true, func(s session) error { s.kill(); s.release(); return nil }},
 		{"killed, who is not known", often, false, func(s session) error { s.release(); return nil }},
@@ -254,7 +650,7 @@ func TestLiveNoticesEnds(t *testing.T) {
 			var s Session
 			eventually(t, "the session has its token, and is followed", func() (ok bool) {
 				s, ok = l.ByAddr(slotAddr(3))
-				return ok && s.Token.Hash != "" && s.Alive.Err() == nil && l.follows("aaaaaaaa") == tt.pid
+				return ok && s.Token.Hash != "" && s.Alive.Err() == nil && l.follows("aaaaaaaa") == tt.pid && l.settled()
 			})
 			if err := tt.end(here); err != nil {
 				t.Fatal(err)
@@ -269,7 +665,7 @@ func (l *Live) follows(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.known[id]
-	return k != nil && k.watched && k.process >= 0
+	return k != nil && k.followed()
 }
 
 func TestLiveEndsAllWithIt(t *testing.T) {
@@ -292,7 +688,8 @@ func TestLiveSlotPassesOn(t *testing.T) {
 	l.sweep()
 	lives(t, dir, lease("bbbbbbbb", 3))
 	release()
-	l.event(fsnotify.Event{Name: dir.Session("bbbbbbbb")}) // of the end there is none
+	l.refresh("bbbbbbbb") // as its event has it done; of the end there is none
+	l.index()
 	if k := l.byAddr[slotAddr(3)]; k == nil || k.Lease.ID != "bbbbbbbb" || len(l.known) != 1 {
 		t.Errorf("the slot has %+v, of %d sessions", k, len(l.known))
 	}
@@ -385,17 +782,25 @@ func inside(n specs.Network, slot int) netip.Addr {
 	return session.Addr()
 }
 
+// Asked of a session that is looked at each time, and of one of which all is told.
 func BenchmarkByAddr(b *testing.B) {
-	dir := rundir.Dir(filepath.Join(b.TempDir(), "run"))
-	l, err := NewLive(dir, []specs.Network{network()}, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	lives(b, dir, lease("aaaaaaaa", 3))
-	l.sweep()
-	for b.Loop() {
-		if _, ok := l.ByAddr(slotAddr(3)); !ok {
-			b.Fatal("not found")
-		}
+	for _, told := range []bool{false, true} {
+		b.Run(fmt.Sprintf("told=%v", told), func(b *testing.B) {
+			dir, l := newLive(b)
+			if told {
+				runs(b, l)
+			}
+			livesIn(b, dir, lease("aaaaaaaa", 3))
+			eventually(b, "the session is found", func() bool {
+				_, ok := l.ByAddr(slotAddr(3))
+				return ok && l.isSure("aaaaaaaa") == told
+			})
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := l.ByAddr(slotAddr(3)); !ok {
+					b.Fatal("not found")
+				}
+			}
+		})
 	}
 }

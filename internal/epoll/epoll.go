@@ -46,7 +46,8 @@ func (p *Poller) Close() {
 	_ = p.file.Close()
 }
 
-// Add makes Wait wait for events of fd too, until fd is closed.
+// Add makes Wait wait for events of fd too, until fd is closed, in all processes that
+// have it, or removed.
 func (p *Poller) Add(fd int, events uint32) error {
 	err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 	if err != nil {
@@ -55,28 +56,40 @@ func (p *Poller) Add(fd int, events uint32) error {
 	return nil
 }
 
+// Remove takes fd back.
+func (p *Poller) Remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// Ready is Wait that does not: it may return none, and while another waits, or the
+// kernel looks for it, even though there are some.
+func (p *Poller) Ready(buf []unix.EpollEvent) ([]unix.EpollEvent, error) {
+	for {
+		n, err := unix.EpollWait(p.fd, buf, 0)
+		switch err {
+		case nil:
+			return buf[:n], nil
+		case unix.EINTR:
+		default:
+			return nil, os.NewSyscallError("epoll_wait", err)
+		}
+	}
+}
+
 // Wait returns what is ready, at least one, in buf. Only one at a time may wait.
 func (p *Poller) Wait(buf []unix.EpollEvent) ([]unix.EpollEvent, error) {
 	if err := p.ctx.Err(); err != nil {
 		return nil, context.Cause(p.ctx)
 	}
-	n := 0
+	var ready []unix.EpollEvent
 	var failed error
 	err := p.conn.Read(func(uintptr) bool {
-		for {
-			n, failed = unix.EpollWait(p.fd, buf, 0)
-			if failed != unix.EINTR {
-				return failed != nil || n > 0
-			}
-		}
+		ready, failed = p.Ready(buf)
+		return failed != nil || len(ready) > 0
 	})
 	switch {
 	case p.ctx.Err() != nil:
 		return nil, context.Cause(p.ctx)
 	case err != nil:
 		return nil, err
-	case failed != nil:
-		return nil, os.NewSyscallError("epoll_wait", failed)
 	}
-	return buf[:n], nil
+	return ready, failed
 }

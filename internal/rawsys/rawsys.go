@@ -103,6 +103,14 @@ func ReadFile(dir int, name string, buf []byte) ([]byte, error) {
 	}
 }
 
+// Unread is how many bytes a read would find, of a descriptor that tells (FIONREAD,
+// which is TIOCINQ by another name; see inotify(7)).
+func Unread(fd int) (int, error) {
+	var n int32
+	_, _, e := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), unix.TIOCINQ, uintptr(unsafe.Pointer(&n)))
+	return int(n), failure(e)
+}
+
 // minRead is the least room that is made for what a file holds.
 const minRead = 512
 

@@ -107,7 +107,7 @@ func begin(run rundir.Dir, spec specs.Proxy) (tokens []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		lease, err := json.Marshal(specs.Lease{ID: id, Project: "bench", Network: pool().Name, Slot: slot, Started: time.Now()})
+		lease, err := json.Marshal(specs.Lease{ID: id, PID: os.Getpid(), Project: "bench", Network: pool().Name, Slot: slot, Started: time.Now()})
 		if err != nil {
 			return nil, err
 		}
