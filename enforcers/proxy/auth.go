@@ -43,7 +43,7 @@ func carried(h httphead.Header) (string, *refusal) {
 
 // authorize checks that the request carries the session's own token for this
 // proxy, while it is valid. It does not tell why a token is none.
-func authorize(h httphead.Header, session Session, proxy string, now time.Time) *refusal {
+func authorize(h httphead.Header, session *Session, proxy string, now time.Time) *refusal {
 	got, bad := carried(h)
 	if bad != nil {
 		return bad
@@ -56,7 +56,7 @@ func authorize(h httphead.Header, session Session, proxy string, now time.Time) 
 
 // valid checks that the session has a token for this proxy, and that it has
 // not come to its end.
-func valid(session Session, proxy string, now time.Time) *refusal {
+func valid(session *Session, proxy string, now time.Time) *refusal {
 	t := session.Token
 	if t.Hash == "" {
 		return forbidden("token", "the session's token was revoked: start a new session")

@@ -25,32 +25,32 @@ type body struct {
 	gate *gate
 	pool *sync.Pool // of *[]byte with the capacity pooled
 
-	reading read    // of it from the client
-	past    [1]byte // what would come after it
-
 	data []byte  // what came; nil after drop
 	lent *[]byte // by the pool, for data; nil where that is the body's own
 	held int64
 }
 
-// readBody takes the whole body in, at most the declared size.
-func (s *Server) readBody(w patient, r *stricthttp.Request, g *gate) (*body, *refusal) {
-	b := &body{gate: g, pool: &s.bodies}
+// readBody takes the whole body in, at most the declared size. One that came with
+// the head stays where it is. It is valid until the handler returns.
+func (s *Server) readBody(w patient, r *stricthttp.Request, g *gate) (body, *refusal) {
+	b := body{gate: g, pool: &s.bodies}
 	limit := g.all.limit.Body
 	if r.Length > limit {
-		return nil, tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
+		return body{}, tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
 	}
-	if r.Length == 0 {
+	var there bool
+	if b.data, there = r.Whole(); there || r.Length == 0 {
 		return b, nil
 	}
-	s.reads.begin(&b.reading, w)
+	reading := new(read)
+	s.reads.begin(reading, w)
 	bad := b.fill(r.Body, r.Length, limit)
-	if !s.reads.done(&b.reading) && bad == nil {
+	if !s.reads.done(reading) && bad == nil {
 		bad = malformed("the connection is gone")
 	}
 	if bad != nil {
 		b.drop()
-		return nil, bad
+		return body{}, bad
 	}
 	return b, nil
 }
@@ -136,8 +136,8 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 
 // end reads the end of a body that is in: only then does the server watch
 // whether the client hangs up.
-func (b *body) end(in io.Reader) *refusal {
-	if n, err := in.Read(b.past[:]); n > 0 || !errors.Is(err, io.EOF) {
+func (*body) end(in io.Reader) *refusal {
+	if n, err := in.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
 		return malformed("the body does not end")
 	}
 	return nil

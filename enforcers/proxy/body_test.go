@@ -14,7 +14,7 @@ type nobody struct{}
 func (nobody) SetReadDeadline(time.Time) error { return nil }
 
 // readText lets a server read a body.
-func readText(t testing.TB, s *Server, g *gate, text []byte) *body {
+func readText(t testing.TB, s *Server, g *gate, text []byte) body {
 	t.Helper()
 	b, bad := s.readBody(nobody{}, &stricthttp.Request{Body: bytes.NewReader(text), Length: int64(len(text))}, g)
 	if bad != nil {

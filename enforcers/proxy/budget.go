@@ -123,41 +123,42 @@ func period(b *specs.Budget, now time.Time) time.Time {
 // reservation is a request's hold on the budgets. An account on which
 // something is reserved is never forgotten.
 type reservation struct {
-	ledger   *ledger
 	accounts []*account
-	room     [2]*account
 	most     amount
 }
 
+// few is how many accounts most requests are counted on, at most.
+const few = 4
+
 // reserve takes the most that a request may use from every budget, or from none.
-func (l *ledger) reserve(s Session, most amount) (*reservation, *refusal) {
+// room is for the accounts, for as long as the reservation.
+func (l *ledger) reserve(room []*account, s *Session, most amount) (reservation, *refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	r := &reservation{ledger: l, most: most}
-	r.accounts = r.room[:0]
+	accounts := room[:0]
 	for i := range l.budgets {
-		b, a := &l.budgets[i], l.account(i, &s, now)
+		b, a := &l.budgets[i], l.account(i, s, now)
 		var used amount
 		if a != nil {
 			used = a.spent.plus(a.reserved)
 		}
 		if what := over(b, used.plus(most)); what != "" {
-			return nil, exhausted(b, what, now)
+			return reservation{}, exhausted(b, what, now)
 		}
-		r.accounts = append(r.accounts, a)
+		accounts = append(accounts, a)
 	}
-	for i, a := range r.accounts {
+	for i, a := range accounts {
 		if a == nil {
-			r.accounts[i] = l.open(i, &s, now)
+			accounts[i] = l.open(i, s, now)
 		}
 	}
-	r.accounts = unique(r.accounts)
-	for _, a := range r.accounts {
+	accounts = unique(accounts)
+	for _, a := range accounts {
 		a.reserved, a.touched = a.reserved.plus(most), now
 		l.changed = true
 	}
-	return r, nil
+	return reservation{accounts, most}, nil
 }
 
 // unique drops repeated accounts: two budgets of one scope and period share one.
@@ -195,14 +196,14 @@ func exhausted(b *specs.Budget, what string, now time.Time) *refusal {
 
 // settle puts what was used in place of what was reserved. The budgets are
 // those of the time when it was reserved.
-func (r *reservation) settle(used amount) {
-	r.ledger.mu.Lock()
-	defer r.ledger.mu.Unlock()
+func (l *ledger) settle(r reservation, used amount) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, a := range r.accounts {
 		a.reserved = a.reserved.minus(r.most)
 		a.spent = a.spent.plus(used)
 	}
-	r.ledger.changed = r.ledger.changed || len(r.accounts) > 0
+	l.changed = l.changed || len(r.accounts) > 0
 }
 
 // prices is the price table.

@@ -46,7 +46,7 @@ func newGates(limit *specs.ProxyLimit) *gates {
 }
 
 // of returns the session's gate, which goes when the session or its token does.
-func (g *gates) of(s Session) *gate {
+func (g *gates) of(s *Session) *gate {
 	key := gateKey{s.Lease.ID, s.Lease.Started.Unix()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,14 +79,14 @@ type gate struct {
 
 	mu      sync.Mutex
 	times   []int64 // when the requests of the last minute came, in nanoseconds since 1970, if there is a rate
-	active  int
 	memory  int64
-	running []*ending.Context // the requests that end with the session: at most one for each of its connections
+	running []*ending.Context // the requests that were admitted: at most one for each of the session's connections
 	over    error             // why it ended
 }
 
-// enter admits a request, which leaves in the end. Refused ones don't count.
-func (g *gate) enter(now time.Time) *refusal {
+// enter admits a request, which leaves in the end, and ends when the session does,
+// at once if that has. Refused ones don't count.
+func (g *gate) enter(request *ending.Context, now time.Time) *refusal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	limit := &g.all.limit
@@ -95,36 +95,21 @@ func (g *gate) enter(now time.Time) *refusal {
 			return tooMany("rate", fmt.Sprintf("more than %d requests in a minute", limit.RequestsPerMinute), wait)
 		}
 	}
-	if limit.Concurrent > 0 && g.active >= limit.Concurrent {
+	if limit.Concurrent > 0 && len(g.running) >= limit.Concurrent {
 		return tooMany("concurrent", fmt.Sprintf("more than %d requests at a time", limit.Concurrent), time.Second)
 	}
 	if limit.RequestsPerMinute > 0 {
 		g.times = append(g.times, now.UnixNano())
 	}
-	g.active++
+	if g.over != nil {
+		request.End(g.over)
+	}
+	g.running = append(g.running, request)
 	return nil
 }
 
-// leave makes room for another request.
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.active--
-}
-
-// watch ends the request when the session ends, and at once if it has.
-func (g *gate) watch(request *ending.Context) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.over != nil {
-		request.End(g.over)
-		return
-	}
-	g.running = append(g.running, request)
-}
-
-// unwatch lets go of a request that is through.
-func (g *gate) unwatch(request *ending.Context) {
+// leave lets go of a request that is through, and makes room for another.
+func (g *gate) leave(request *ending.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i := slices.Index(g.running, request); i >= 0 {

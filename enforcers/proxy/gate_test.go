@@ -9,6 +9,14 @@ import (
 	"github.com/aicodesit/cordon/specs"
 )
 
+// enter has the gate admit a request.
+func enter(t *testing.T, g *gate, request *ending.Context) {
+	t.Helper()
+	if bad := g.enter(request, time.Now()); bad != nil {
+		t.Fatal(bad)
+	}
+}
+
 // A request ends with its session or that one's token, for its reason, and no
 // request of the session's next token does.
 func TestRequestsEndWithTheirSession(t *testing.T) {
@@ -16,28 +24,28 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 	for _, cause := range []error{errEnded, errExpired} {
 		g := newGates(nil)
 		alive, end := context.WithCancelCause(context.Background())
-		old := g.of(Session{Lease: lease, Alive: alive})
+		old := g.of(&Session{Lease: lease, Alive: alive})
 		before, through, after, next := new(ending.Context), new(ending.Context), new(ending.Context), new(ending.Context)
-		old.watch(before)
-		old.watch(through)
-		old.unwatch(through)
-		if g.of(Session{Lease: lease, Alive: alive}) != old {
+		enter(t, old, before)
+		enter(t, old, through)
+		old.leave(through)
+		if g.of(&Session{Lease: lease, Alive: alive}) != old {
 			t.Error("a session has two gates")
 		}
 		again, endAgain := context.WithCancel(context.Background())
 		defer endAgain()
-		fresh := g.of(Session{Lease: lease, Alive: again})
-		fresh.watch(next)
+		fresh := g.of(&Session{Lease: lease, Alive: again})
+		enter(t, fresh, next)
 		end(cause)
 		<-before.Done()
-		old.watch(after)
+		enter(t, old, after)
 		if context.Cause(before) != cause || context.Cause(after) != cause {
 			t.Errorf("%v and %v, want %v", context.Cause(before), context.Cause(after), cause)
 		}
 		if through.Err() != nil || next.Err() != nil {
 			t.Error("one that was through, or is of the next token, ended")
 		}
-		if fresh == old || g.of(Session{Lease: lease, Alive: again}) != fresh {
+		if fresh == old || g.of(&Session{Lease: lease, Alive: again}) != fresh {
 			t.Error("the gate of the next token went with the old one's")
 		}
 		endAgain()
@@ -51,23 +59,23 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 }
 
 // Requests that are through let go of the gate in any order, and of nothing else.
-func TestUnwatch(t *testing.T) {
+func TestLeave(t *testing.T) {
 	for leaves := range 3 {
 		g := &gate{all: newGates(nil)}
 		var all []*ending.Context
 		for range 3 {
 			all = append(all, new(ending.Context))
-			g.watch(all[len(all)-1])
+			enter(t, g, all[len(all)-1])
 		}
 		for range 2 { // the second time it is gone
-			g.unwatch(all[leaves])
+			g.leave(all[leaves])
 		}
 		g.end(errEnded)
 		for i, c := range all {
 			if (c.Err() != nil) != (i != leaves) {
 				t.Errorf("%d leaves, %d: %v", leaves, i, c.Err())
 			}
-			g.unwatch(c)
+			g.leave(c)
 		}
 		if len(g.running) != 0 {
 			t.Errorf("%d are left", len(g.running))
@@ -130,18 +138,18 @@ func TestForgottenAccounts(t *testing.T) {
 	l := newLedger([]specs.Budget{{Scope: specs.BudgetSession, Requests: 2}})
 	l.now = func() time.Time { return now }
 	done, runs := Session{Lease: specs.Lease{ID: "aaaaaaaa"}}, Session{Lease: specs.Lease{ID: "bbbbbbbb"}}
-	take := func(s Session) *reservation {
+	take := func(s Session) reservation {
 		t.Helper()
-		r, bad := l.reserve(s, amount{Requests: 1})
+		r, bad := l.reserve(nil, &s, amount{Requests: 1})
 		if bad != nil {
 			t.Fatal(bad)
 		}
 		return r
 	}
 	for range 2 {
-		take(done).settle(amount{Requests: 1})
+		l.settle(take(done), amount{Requests: 1})
 	}
-	if _, bad := l.reserve(done, amount{Requests: 1}); bad == nil {
+	if _, bad := l.reserve(nil, &done, amount{Requests: 1}); bad == nil {
 		t.Error("a third one is let through")
 	}
 	held := take(runs)
@@ -150,8 +158,8 @@ func TestForgottenAccounts(t *testing.T) {
 	if len(l.accounts) != 1 {
 		t.Errorf("%d accounts, want that of the one that runs", len(l.accounts))
 	}
-	held.settle(amount{Requests: 1})
-	take(done).settle(amount{Requests: 1})
+	l.settle(held, amount{Requests: 1})
+	l.settle(take(done), amount{Requests: 1})
 	for _, s := range []Session{done, runs} {
 		if a := l.accounts[key(&l.budgets[0], &s, now)]; a == nil || a.spent.Requests != 1 || a.reserved != (amount{}) {
 			t.Errorf("%s: %+v", s.Lease.ID, a)
@@ -164,15 +172,15 @@ func TestForgottenAccounts(t *testing.T) {
 func TestSharedAccount(t *testing.T) {
 	l := newLedger([]specs.Budget{{Scope: specs.BudgetSession, Requests: 9}, {Scope: specs.BudgetSession, InputTokens: 9}, {Scope: specs.BudgetProxy}, {Scope: specs.BudgetSession}})
 	s := Session{Lease: specs.Lease{ID: "aaaaaaaa"}}
-	if _, bad := l.reserve(s, amount{Requests: 1, Input: 10}); bad == nil || len(l.accounts) != 0 {
+	if _, bad := l.reserve(nil, &s, amount{Requests: 1, Input: 10}); bad == nil || len(l.accounts) != 0 {
 		t.Errorf("%v, and %d accounts", bad, len(l.accounts))
 	}
 	for i := int64(1); i <= 3; i++ {
-		r, bad := l.reserve(s, amount{Requests: 1, Input: 2})
+		r, bad := l.reserve(nil, &s, amount{Requests: 1, Input: 2})
 		if bad != nil {
 			t.Fatal(bad)
 		}
-		r.settle(amount{Requests: 1, Input: 2})
+		l.settle(r, amount{Requests: 1, Input: 2})
 		if len(l.accounts) != 2 {
 			t.Errorf("%d accounts", len(l.accounts))
 		}

@@ -47,16 +47,15 @@ func (s *Server) done(x *exchange) {
 // answer admits the request and forwards it. A refusal means that nothing was
 // answered yet.
 func (s *Server) answer(w *stricthttp.Response, r *stricthttp.Request, x *exchange) *refusal {
-	session, ok := s.sessions.ByAddr(r.Remote)
-	if !ok {
+	var ok bool
+	if x.session, ok = s.sessions.ByAddr(r.Remote); !ok {
 		return forbidden("address", "no session has this address")
 	}
-	x.session = session
 	if bad := form(r); bad != nil {
 		return bad
 	}
 	if s.git != nil && strings.HasPrefix(r.Target, specs.GitPrefix) {
-		if bad := valid(session, s.spec.Name, x.start); bad != nil {
+		if bad := valid(&x.session, s.spec.Name, x.start); bad != nil {
 			return bad
 		}
 		s.gitServe(w, r, x)
@@ -67,41 +66,43 @@ func (s *Server) answer(w *stricthttp.Response, r *stricthttp.Request, x *exchan
 	if route == nil {
 		return &refusal{status: http.StatusNotFound, kind: "not_found_error", reason: "path", message: "this method and path are not among those declared"}
 	}
-	if bad := authorize(r.Header, session, s.spec.Name, x.start); bad != nil {
+	if bad := authorize(r.Header, &x.session, s.spec.Name, x.start); bad != nil {
 		return bad
 	}
-	gate := s.gates.of(session)
-	if bad := gate.enter(x.start); bad != nil {
-		return bad
-	}
-	defer gate.leave()
+	gate := s.gates.of(&x.session)
 	ctx := r.Context() // ends with the session, and when the client hangs up
-	gate.watch(ctx)
-	defer gate.unwatch(ctx)
-	body, bad := s.readBody(w, r, gate)
-	if bad != nil {
+	if bad := gate.enter(ctx, x.start); bad != nil {
 		return bad
 	}
-	defer body.drop()
-	asked, bad := s.look(route, model, body)
-	if bad != nil {
+	defer gate.leave(ctx)
+	o := order{ctx: ctx, route: route}
+	var bad *refusal
+	if o.body, bad = s.readBody(w, r, gate); bad != nil {
 		return bad
 	}
-	x.model = asked.model
-	return s.spend(w, r, x, &order{ctx: ctx, route: route, body: body, asked: asked})
+	defer o.body.drop()
+	if o.asked, bad = s.look(route, model, o.body.data); bad != nil {
+		return bad
+	}
+	x.model = o.asked.model
+	return s.spend(w, r, x, &o)
 }
 
 // gitServe has git's own handler answer.
 func (s *Server) gitServe(w *stricthttp.Response, r *stricthttp.Request, x *exchange) {
-	report := func(status int, reason string) { x.status, x.reason = status, reason }
+	session, told := x.session, struct { // not x: what a handler may keep would be allocated for each request
+		status int
+		reason string
+	}{}
+	defer func() { x.status, x.reason = told.status, told.reason }()
+	report := func(status int, reason string) { told.status, told.reason = status, reason }
 	stricthttp.Standard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.git(w, r, x.session, report)
+		s.git(w, r, session, report)
 	}))(w, r)
 }
 
 // look inspects the body, as the route needs it.
-func (s *Server) look(route *route, model string, b *body) (asked, *refusal) {
-	text := b.data
+func (s *Server) look(route *route, model string, text []byte) (asked, *refusal) {
 	switch {
 	case route.method == http.MethodGet || route.method == http.MethodDelete:
 		if len(text) > 0 {
@@ -118,7 +119,7 @@ func (s *Server) look(route *route, model string, b *body) (asked, *refusal) {
 type order struct {
 	ctx   *ending.Context
 	route *route
-	body  *body
+	body  body
 	asked asked
 }
 
@@ -133,7 +134,8 @@ func (s *Server) spend(w *stricthttp.Response, r *stricthttp.Request, x *exchang
 	if answers {
 		most = dearest(price, o.asked.input, o.asked.output)
 	}
-	hold, bad := s.ledger.reserve(x.session, sum(o.asked.requests, most, price))
+	var room [few]*account
+	hold, bad := s.ledger.reserve(room[:0], &x.session, sum(o.asked.requests, most, price))
 	s.stir() // what is reserved is written down while the answer runs
 	if bad != nil {
 		return bad
@@ -141,7 +143,7 @@ func (s *Server) spend(w *stricthttp.Response, r *stricthttp.Request, x *exchang
 	var used usage
 	defer func() { // also when the answer is cut off by a panic
 		x.used, x.spent = used, cost(price, used)
-		hold.settle(sum(o.asked.requests, used, price))
+		s.ledger.settle(hold, sum(o.asked.requests, used, price))
 		s.metrics.tokens.add(used)
 	}()
 	return s.forward(w, r, x, o, most, &used)

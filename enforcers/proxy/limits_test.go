@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/internal/killtest"
 	"github.com/aicodesit/cordon/internal/llmtest"
 	"github.com/aicodesit/cordon/specs"
@@ -151,9 +152,10 @@ func TestRate(t *testing.T) {
 		at   time.Duration
 		wait time.Duration
 	}{{0, 0}, {time.Second, 0}, {2 * time.Second, 58 * time.Second}, {59 * time.Second, time.Second}, {60 * time.Second, 0}, {60 * time.Second, time.Second}, {61 * time.Second, 0}} {
-		bad := one.enter(now.Add(tt.at))
+		request := new(ending.Context)
+		bad := one.enter(request, now.Add(tt.at))
 		if bad == nil {
-			one.leave()
+			one.leave(request)
 		}
 		if (bad == nil) != (tt.wait == 0) || bad != nil && bad.retry != tt.wait {
 			t.Errorf("%d: got %+v, want to wait %v", i, bad, tt.wait)
@@ -359,7 +361,7 @@ func TestBudgetPeriods(t *testing.T) {
 	other := Session{Lease: specs.Lease{ID: "cccccccc", Project: "blog"}}
 	take := func(s Session, want bool) {
 		t.Helper()
-		_, bad := l.reserve(s, amount{Requests: 1})
+		_, bad := l.reserve(nil, &s, amount{Requests: 1})
 		if (bad == nil) != want {
 			t.Errorf("%s at %s: %v", s.Lease.ID, now, bad)
 		}

@@ -56,6 +56,20 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
+// rest is what is left of a body that is in the connection's buffer whole, of which
+// nobody reads anything meanwhile. It is then read.
+func (b *body) rest() (text []byte, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.chunked || b.expect || b.err != nil || b.left > int64(b.c.in.Buffered()) {
+		return nil, false
+	}
+	text, _ = b.c.in.Peek(int(b.left)) // stays there until more is read, which is the next request
+	n, err := b.c.in.Discard(len(text))
+	b.advance(n, err)
+	return text, true
+}
+
 // advance notes what a read brought.
 func (b *body) advance(n int, err error) {
 	switch {

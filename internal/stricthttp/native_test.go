@@ -212,3 +212,55 @@ func TestHeadersAreTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// A body that came whole is there until the handler returns, whatever follows it
+// meanwhile; any other is to be read.
+func TestWhole(t *testing.T) {
+	const post, more = "POST /a HTTP/1.1\r\nHost: x\r\n", "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
+	for _, tt := range []struct{ name, request, later, want string }{
+		{"whole", post + "Content-Length: 3\r\n\r\nabc", "", `"abc" true "" <nil>`},
+		{"none", post + "\r\n", "", `"" false "" <nil>`},
+		{"in parts", post + "Content-Length: 3\r\n\r\nab", "c", `"" false "abc" <nil>`},
+		{"chunked", post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "", `"" false "abc" <nil>`},
+		{"announced", post + "Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", "", `"" false "abc" <nil>`},
+	} {
+		came, sent := make(chan bool), make(chan bool)
+		v := serveNatively(t, func(w *Response, r *Request) {
+			if r.Length < 0 {
+				w.Add("Connection", "close")
+			}
+			text, ok := r.Whole()
+			if r.Target == "/a" {
+				came <- true
+				<-sent
+				time.Sleep(2 * hangUpEvery) // it is watched meanwhile
+			}
+			if _, again := r.Whole(); again {
+				t.Errorf("%s: it is there twice", tt.name)
+			}
+			rest, err := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%q %v %q %v", text, ok, rest, err)
+		}, nil)
+		v.send(tt.request)
+		within(t, "the request comes", came)
+		v.send(tt.later + more + "def" + more + "ghi")
+		sent <- true
+		if tt.name == "announced" {
+			if line, err := v.in.ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 100 ") || err != nil {
+				t.Errorf("%q %v", line, err)
+			}
+			_, _ = v.in.ReadString('\n')
+		}
+		if _, body := v.answer("POST"); body != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, body, tt.want)
+		}
+		if tt.name == "chunked" {
+			continue
+		}
+		for _, next := range []string{`"def" true "" <nil>`, `"ghi" true "" <nil>`} {
+			if _, body := v.answer("POST"); body != next {
+				t.Errorf("after %s: %s, want %s", tt.name, body, next)
+			}
+		}
+	}
+}

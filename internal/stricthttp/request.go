@@ -31,6 +31,17 @@ type Request struct {
 // Context ends when the client hangs up, and after the handler.
 func (r *Request) Context() *ending.Context { return r.ctx }
 
+// Whole returns all that is left of the body, if that came already. It is then read.
+// The text is the connection's own memory: it is not to be kept or changed, and is
+// there until the handler returns.
+func (r *Request) Whole() (text []byte, ok bool) {
+	b, ok := r.Body.(*body)
+	if !ok {
+		return nil, false
+	}
+	return b.rest()
+}
+
 // malformed is what is no request, or one that is not taken.
 type malformed struct {
 	status int
