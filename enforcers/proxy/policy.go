@@ -30,6 +30,11 @@ type asked struct {
 // the next but memory.
 type inspection struct {
 	walker strictjson.Walker
+	finding
+}
+
+// finding is what is known of the body at hand.
+type finding struct {
 	policy *specs.BodyPolicy
 	class  class
 	asked  asked
@@ -57,8 +62,8 @@ func (s *Server) inspect(text []byte, c class, model string) (asked, *refusal) {
 }
 
 func (i *inspection) inspect(text []byte, c class, model string, p *specs.BodyPolicy) (asked, *refusal) {
-	*i = inspection{policy: p, class: c, texts: int64(len(text)), copies: 1}
-	defer func() { *i = inspection{} }()
+	i.finding = finding{policy: p, class: c, texts: int64(len(text)), copies: 1}
+	defer func() { i.finding = finding{} }()
 	if model != "" {
 		if bad := i.model([]byte(model)); bad != nil {
 			return asked{}, bad
