@@ -44,6 +44,7 @@ func (s *Server) readBody(w patient, r *stricthttp.Request, g *gate) (body, *ref
 	}
 	reading := new(read)
 	s.reads.begin(reading, w)
+	s.stir() // it is ended if it takes too long
 	bad := b.fill(r.Body, r.Length, limit)
 	if !s.reads.done(reading) && bad == nil {
 		bad = malformed("the connection is gone")

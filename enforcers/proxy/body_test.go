@@ -75,6 +75,15 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// Whoever ends slow bodies is told that one is read.
+func TestReadingStirs(t *testing.T) {
+	s := &Server{stirred: make(chan struct{}, 1)}
+	readText(t, s, &gate{all: newGates(nil)}, []byte("a"))
+	if len(s.stirred) == 0 {
+		t.Error("it is not")
+	}
+}
+
 func BenchmarkBody(b *testing.B) {
 	for name, size := range map[string]int{"small": 86, "large": 100 << 10} {
 		b.Run(name, func(b *testing.B) {

@@ -40,7 +40,8 @@ func (s *Server) forward(w *stricthttp.Response, r *stricthttp.Request, x *excha
 		return bad
 	}
 	var body io.Reader = got
-	streams := streaming(got)
+	kind := mediaType(got.Header.Get("Content-Type"))
+	streams := got.Length < 0 && kind != "application/json" // it is flushed as it comes
 	if got.Status >= 400 {
 		var err error
 		if body, err = hide(got, secrets); err != nil {
@@ -48,7 +49,7 @@ func (s *Server) forward(w *stricthttp.Response, r *stricthttp.Request, x *excha
 		}
 		streams = false
 	}
-	m := newMeter(got.Header.Get("Content-Type"), &s.counters)
+	m := newMeter(kind, &s.counters)
 	if got.Status < 300 { // else nothing is charged
 		defer func() { *used = m.charge(most, time.Since(x.start)) }()
 	}
@@ -214,9 +215,4 @@ func (s *Server) abort(ctx context.Context, x *exchange) {
 		x.reason = cut(ctx).reason
 	}
 	panic(http.ErrAbortHandler) // how the server is told
-}
-
-// streaming tells whether an answer is to be flushed as it comes.
-func streaming(got *leanhttp.Answer) bool {
-	return got.Length < 0 && mediaType(got.Header.Get("Content-Type")) != "application/json"
 }

@@ -17,7 +17,6 @@ func (s *Server) serve(w *stricthttp.Response, r *stricthttp.Request) {
 	}
 	x := &exchange{start: time.Now(), addr: r.Remote, method: r.Method, path: r.URL.Path}
 	s.metrics.active.Inc()
-	s.stir()
 	defer s.done(x) // also when the answer is cut off by a panic
 	if bad := s.answer(w, r, x); bad != nil {
 		x.status, x.reason = bad.status, bad.reason

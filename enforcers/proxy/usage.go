@@ -165,15 +165,14 @@ func mediaType(contentType string) string {
 	return kind
 }
 
-// newMeter returns the meter for an answer of the content type. It is so short
-// that it is inlined: the meter is then on its user's stack.
-func newMeter(contentType string, counters *sync.Pool) *meter {
-	return &meter{told: tells(contentType), counters: counters}
+// newMeter returns the meter for an answer of the media type. It is so short that
+// it is inlined: the meter is then on its user's stack.
+func newMeter(kind string, counters *sync.Pool) *meter {
+	return &meter{told: tells(kind), counters: counters}
 }
 
-// tells is where an answer of the content type tells what was used.
-func tells(contentType string) told {
-	kind := mediaType(contentType)
+// tells is where an answer of the media type tells what was used.
+func tells(kind string) told {
 	switch {
 	case kind == "text/event-stream":
 		return inLines

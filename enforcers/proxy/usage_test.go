@@ -62,7 +62,7 @@ func TestMeter(t *testing.T) {
 				if step < 4096 && len(tt.text) > 1<<20 {
 					continue
 				}
-				m := newMeter(tt.kind, new(sync.Pool))
+				m := newMeter(mediaType(tt.kind), new(sync.Pool))
 				for rest := tt.text; rest != ""; {
 					n := min(step, len(rest))
 					m.feed([]byte(rest[:n]))
@@ -100,7 +100,7 @@ func TestMeterAllocations(t *testing.T) {
 	text := []byte(deltaEvent)
 	counters := new(sync.Pool)
 	if n := testing.AllocsPerRun(100, func() {
-		m := newMeter("text/event-stream; charset=utf-8", counters)
+		m := newMeter("text/event-stream", counters)
 		for range 3 {
 			m.feed(text)
 		}
@@ -143,7 +143,7 @@ func FuzzMeter(f *testing.F) {
 	f.Add("application/json", `{"usage":{"input_tokens":5}}`, 1)
 	f.Fuzz(func(t *testing.T, kind, text string, cut int) {
 		cut = max(0, min(cut, len(text)))
-		whole, parts := newMeter(kind, new(sync.Pool)), newMeter(kind, new(sync.Pool))
+		whole, parts := newMeter(mediaType(kind), new(sync.Pool)), newMeter(mediaType(kind), new(sync.Pool))
 		whole.feed([]byte(text))
 		whole.end()
 		parts.feed([]byte(text[:cut]))
