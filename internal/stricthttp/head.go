@@ -3,7 +3,7 @@ package stricthttp
 import (
 	"bytes"
 	"errors"
-	"strconv"
+	"math"
 )
 
 // maxLine bounds a line of a request's head, in bytes.
@@ -103,9 +103,17 @@ func (h *head) end() error {
 	return nil
 }
 
+// cut is [bytes.Cut] at a byte.
+func cut(text []byte, at byte) (before, after []byte) {
+	if i := bytes.IndexByte(text, at); i >= 0 {
+		return text[:i], text[i+1:]
+	}
+	return text, nil
+}
+
 func requestLine(text []byte) error {
-	method, rest, _ := bytes.Cut(text, []byte(" "))
-	target, version, _ := bytes.Cut(rest, []byte(" "))
+	method, rest := cut(text, ' ')
+	target, version := cut(rest, ' ')
 	if len(method) == 0 || len(target) == 0 || target[0] != '/' || string(version) != "HTTP/1.1" {
 		return errRequestLine
 	}
@@ -126,8 +134,13 @@ func (h *head) field(text []byte) error {
 	if c := text[0] | 0x20; c != 'c' && c != 't' { // nearly all are neither of the two below
 		return nil
 	}
-	name, value, _ := bytes.Cut(text, []byte(":"))
-	value = bytes.Trim(value, " \t")
+	name, value := cut(text, ':')
+	for len(value) > 0 && (value[0] == ' ' || value[0] == '\t') {
+		value = value[1:]
+	}
+	for n := len(value); n > 0 && (value[n-1] == ' ' || value[n-1] == '\t'); n-- {
+		value = value[:n-1]
+	}
 	switch {
 	case bytes.EqualFold(name, []byte("content-length")):
 		n, ok := number(value)
@@ -146,11 +159,13 @@ func (h *head) field(text []byte) error {
 
 // number reads digits only: no sign, no space, no list.
 func number(value []byte) (int64, bool) {
+	var n int64
 	for _, c := range value {
-		if c < '0' || c > '9' {
+		digit := int64(c) - '0'
+		if digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10 {
 			return 0, false
 		}
+		n = 10*n + digit
 	}
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	return n, err == nil
+	return n, len(value) > 0
 }

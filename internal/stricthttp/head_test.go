@@ -2,6 +2,7 @@ package stricthttp
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,10 @@ func TestHead(t *testing.T) {
 		{"length list", "POST / HTTP/1.1\r\nContent-Length: 4, 4\r\n\r\n", errContentLength},
 		{"length signed", "POST / HTTP/1.1\r\nContent-Length: +4\r\n\r\n", errContentLength},
 		{"length empty", "POST / HTTP/1.1\r\nContent-Length:\r\n\r\n", errContentLength},
+		{"length with blanks around", "POST / HTTP/1.1\r\nContent-Length:\t 4 \t\r\n\r\nabcd" + ok, nil},
+		{"length with a blank inside", "POST / HTTP/1.1\r\nContent-Length: 4 4\r\n\r\n", errContentLength},
+		{"length of 63 bits", "POST / HTTP/1.1\r\nContent-Length: 9223372036854775807\r\n\r\n", nil},
+		{"length of 64 bits", "POST / HTTP/1.1\r\nContent-Length: 9223372036854775808\r\n\r\n", errContentLength},
 		{"length beyond 63 bits", "POST / HTTP/1.1\r\nContent-Length: 9999999999999999999\r\n\r\n", errContentLength},
 		{"encoding list", "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", errEncoding},
 		{"encoding twice", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", errEncoding},
@@ -57,6 +62,16 @@ func TestHead(t *testing.T) {
 				t.Errorf("byte by byte: %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+// A number is what [strconv.ParseUint] takes for one of 63 bits.
+func TestNumber(t *testing.T) {
+	for _, text := range []string{"", "0", "007", "42", "4a", "/", ":", "-1", "+1", "\xb0", "9223372036854775807", "9223372036854775808", "9223372036854775810", "18446744073709551617", "00000000000000000000000001"} {
+		want, err := strconv.ParseUint(text, 10, 63)
+		if got, ok := number([]byte(text)); ok != (err == nil) || ok && got != int64(want) {
+			t.Errorf("%q: %d %v, want %d %v", text, got, ok, want, err)
+		}
 	}
 }
 
