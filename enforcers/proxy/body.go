@@ -31,7 +31,8 @@ type body struct {
 }
 
 // readBody takes the whole body in, at most the declared size. One that came with
-// the head stays where it is. It is valid until the handler returns.
+// the head stays where it is, in memory that the connection has anyway. It is valid
+// until the handler returns.
 func (s *Server) readBody(w patient, r *stricthttp.Request, g *gate) (body, *refusal) {
 	b := body{gate: g, pool: &s.bodies}
 	limit := g.all.limit.Body
