@@ -3,6 +3,7 @@ package leanhttp
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,8 +15,8 @@ import (
 
 var errRequest = errors.New("the request can't be sent")
 
-// send writes the request, through a buffer that the connection does not keep:
-// its answer may take hours. A body goes out with the head where there is room.
+// send writes the request, through a buffer that is given back when its answer
+// begins: that may take hours. A body goes out with the head where there is room.
 func (t *Transport) send(c *conn, req *Request) error {
 	room, ok := t.buffers.Get().(*[]byte)
 	if !ok {
@@ -29,13 +30,20 @@ func (t *Transport) send(c *conn, req *Request) error {
 	}
 	rest := req.Body
 	if len(rest) <= cap(out)-len(out) {
-		out, rest = append(out, rest...), nil
+		return c.ask(append(out, rest...))
 	}
 	if _, err := c.Write(out); err != nil {
 		return err
 	}
-	if len(rest) > 0 {
-		_, err = c.Write(rest)
+	return c.ask(rest)
+}
+
+// ask writes the last part of a request, and may wait for the answer.
+func (c *conn) ask(p []byte) (err error) {
+	if c.Conn == net.Conn(c.tcp) {
+		_, err = c.tcp.Ask(p)
+	} else { // TLS reads and writes the other's connection at its own discretion
+		_, err = c.Write(p)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ type Conn struct {
 	in, out transfer
 	ahead   transfer // reads without taking
 	look    func(fd uintptr)
+	ask     func(fd uintptr) (done bool)
 }
 
 // transfer is the call at hand in one direction.
@@ -38,6 +39,7 @@ func NewConn(c *net.TCPConn) (*Conn, error) {
 	// Made once, as each would be allocated.
 	one.in.step, one.out.step, one.ahead.step = one.in.read, one.out.write, one.ahead.peek
 	one.look = func(fd uintptr) { one.ahead.peek(fd) }
+	one.ask = one.out.ask
 	return one, nil
 }
 
@@ -69,6 +71,11 @@ func (t *transfer) write(fd uintptr) (done bool) {
 		}
 	}
 	return true
+}
+
+// ask writes, and then waits until there is something to read.
+func (t *transfer) ask(fd uintptr) (done bool) {
+	return len(t.p) == 0 || !t.write(fd) || t.err != 0
 }
 
 func (t *transfer) peek(fd uintptr) (done bool) {
@@ -114,6 +121,21 @@ func (c *Conn) Write(p []byte) (int, error) {
 	defer c.out.mu.Unlock()
 	c.out.p = p
 	return c.out.end("write", c.raw.Write(c.out.step))
+}
+
+// Ask is Write, and where p could be sent without waiting, it then waits until a
+// Read would not have to. To read right after a write mostly finds nothing: this
+// way it is not tried. A deadline for reading ends it.
+func (c *Conn) Ask(p []byte) (int, error) {
+	c.out.mu.Lock()
+	c.out.p = p
+	n, err := c.out.end("write", c.raw.Read(c.ask))
+	c.out.mu.Unlock()
+	if err != nil || n == len(p) {
+		return n, err
+	}
+	rest, err := c.Write(p[n:])
+	return n + rest, err
 }
 
 // Quiet tells whether a Read would have to wait: nothing came, and the peer did

@@ -67,6 +67,39 @@ func TestConn(t *testing.T) {
 	}
 }
 
+// Who asks has the answer there, however large the question is.
+func TestAsk(t *testing.T) {
+	for _, size := range []int{0, 1, 100, 16 << 20} {
+		near, far := pair(t)
+		question := make([]byte, size)
+		_, _ = rand.Read(question)
+		heard := make(chan error, 1)
+		go func() {
+			got := make([]byte, size)
+			_, err := io.ReadFull(far, got)
+			if !bytes.Equal(got, question) {
+				err = errors.Join(err, errors.New("other bytes came"))
+			}
+			_, failed := far.Write([]byte("yes"))
+			heard <- errors.Join(err, failed)
+		}()
+		n, err := near.Ask(question)
+		if err != nil || n != size {
+			t.Fatalf("%d bytes: %d, %v", size, n, err)
+		}
+		if size == 100 && near.Quiet() {
+			t.Error("it did not wait")
+		}
+		answer := make([]byte, 3)
+		if _, err := io.ReadFull(near, answer); err != nil || string(answer) != "yes" {
+			t.Fatalf("%d bytes: %q, %v", size, answer, err)
+		}
+		if err := <-heard; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // An error is the one that net's own connection has.
 func TestConnErrors(t *testing.T) {
 	full := make([]byte, 16<<20)
@@ -92,6 +125,34 @@ func TestConnErrors(t *testing.T) {
 			_, again := near.Write(full)
 			return errors.Join(err, again)
 		}, syscall.EPIPE},
+		{"nobody to ask", func(near *Conn, far *net.TCPConn) error {
+			_ = far.SetLinger(0)
+			_ = far.Close()
+			_, err := near.Ask(full)
+			_, again := near.Ask(full)
+			return errors.Join(err, again)
+		}, syscall.EPIPE},
+		{"asked, hung up", func(near *Conn, far *net.TCPConn) error {
+			go far.CloseWrite()
+			_, err := near.Ask([]byte("?"))
+			_, read := near.Read(make([]byte, 1))
+			return errors.Join(err, read)
+		}, io.EOF},
+		{"closed, asked", func(near *Conn, _ *net.TCPConn) error {
+			_ = near.Close()
+			_, err := near.Ask(full)
+			return err
+		}, net.ErrClosed},
+		{"closed while it is asked", func(near *Conn, _ *net.TCPConn) error {
+			go near.Close()
+			_, err := near.Ask([]byte("?"))
+			return err
+		}, net.ErrClosed},
+		{"deadline of an answer", func(near *Conn, _ *net.TCPConn) error {
+			_ = near.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := near.Ask([]byte("?"))
+			return err
+		}, os.ErrDeadlineExceeded},
 		{"closed, read", func(near *Conn, _ *net.TCPConn) error {
 			_ = near.Close()
 			_, err := near.Read(make([]byte, 1))
