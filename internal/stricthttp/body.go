@@ -4,32 +4,34 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httputil"
 	"sync"
+
+	"github.com/aicodesit/cordon/internal/chunked"
 )
 
 // body is a request's.
 type body struct {
-	c       *serving
-	chunked bool
+	c *serving
 
 	mu     sync.Mutex
-	in     io.Reader
-	left   int64 // of one with a length
-	expect bool  // the client waits for a word before it sends it
-	err    error // what each further read returns
+	chunks chunked.Reader // of a chunked one; else its In is nil
+	left   int64          // of one with a length
+	expect bool           // the client waits for a word before it sends it
+	err    error          // what each further read returns
 }
 
 func (b *body) begin(length int64, expect bool) {
-	b.in, b.left, b.expect = b.c.in, length, expect
+	b.left, b.expect = length, expect
 	if length < 0 {
-		b.chunked, b.in = true, httputil.NewChunkedReader(b.c.in)
+		b.chunks.In = b.c.in
 	}
 	if b.left == 0 {
 		b.err = io.EOF
 	}
 	b.c.whole.Store(b.left == 0)
 }
+
+func (b *body) chunked() bool { return b.chunks.In != nil }
 
 // Read reads from the connection, and never beyond the body.
 func (b *body) Read(p []byte) (int, error) {
@@ -48,10 +50,13 @@ func (b *body) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if !b.chunked {
-		p = p[:min(int64(len(p)), b.left)]
+	var n int
+	var err error
+	if b.chunked() {
+		n, err = b.chunks.Read(p)
+	} else {
+		n, err = b.c.in.Read(p[:min(int64(len(p)), b.left)])
 	}
-	n, err := b.in.Read(p)
 	b.advance(n, err)
 	return n, b.err
 }
@@ -61,7 +66,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) rest() (text []byte, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.chunked || b.expect || b.err != nil || b.left > int64(b.c.in.Buffered()) {
+	if b.chunked() || b.expect || b.err != nil || b.left > int64(b.c.in.Buffered()) {
 		return nil, false
 	}
 	text, _ = b.c.in.Peek(int(b.left)) // stays there until more is read, which is the next request
@@ -73,11 +78,11 @@ func (b *body) rest() (text []byte, ok bool) {
 // advance notes what a read brought.
 func (b *body) advance(n int, err error) {
 	switch {
-	case b.chunked && errors.Is(err, io.EOF):
+	case b.chunked() && errors.Is(err, io.EOF):
 		if b.err = b.trailer(); b.err == nil {
 			b.err = io.EOF
 		}
-	case b.chunked:
+	case b.chunked():
 		b.err = err
 	default:
 		if b.left -= int64(n); b.left == 0 {
@@ -112,7 +117,7 @@ func (b *body) skip() bool {
 		return false
 	}
 	defer b.mu.Unlock()
-	if b.chunked || b.err != nil || b.left > int64(b.c.in.Buffered()) {
+	if b.chunked() || b.err != nil || b.left > int64(b.c.in.Buffered()) {
 		return false
 	}
 	n, err := b.c.in.Discard(int(b.left))
