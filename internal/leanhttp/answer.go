@@ -167,17 +167,21 @@ func (a *Answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read returns io.EOF only where the body is whole, and then with its last bytes.
+// read returns io.EOF only where the body is whole: of one with a length with its
+// last bytes, of others after them.
 func (a *Answer) read(p []byte) (int, error) {
 	switch a.left {
 	case untilEnd:
 		return a.conn.in.Read(p)
 	case inChunks:
 		n, err := a.chunks.Read(p)
-		if err == io.EOF {
+		switch {
+		case n > 0: // need not wait for what an end takes, which is met again
+			return n, nil
+		case errors.Is(err, io.EOF):
 			err = a.trailer()
 		}
-		return n, err
+		return 0, err
 	case 0:
 		return 0, io.EOF
 	}
