@@ -285,6 +285,25 @@ func TestEarlyAnswer(t *testing.T) {
 	_ = resp.Close()
 }
 
+// So is one that answers before anything of the body was sent.
+func TestAnswerToTheHead(t *testing.T) {
+	const half = 8 << 20 // of the head, more than fits between the two
+	url := answering(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		_, _ = io.CopyN(io.Discard, in, half)
+		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+		_, _ = io.Copy(io.Discard, in)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req := post(url, strings.Repeat("x", 16<<10))
+	req.Header = header("X-Large", strings.Repeat("x", 2*half))
+	resp, err := (&Transport{}).Do(ctx, req)
+	if err != nil || resp.Status != 413 {
+		t.Fatalf("%v %v", resp, err)
+	}
+	_ = resp.Close()
+}
+
 func TestTLS(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(echo))
 	defer s.Close()

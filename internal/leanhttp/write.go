@@ -15,8 +15,8 @@ import (
 
 var errRequest = errors.New("the request can't be sent")
 
-// send writes the request, through a buffer that is given back when its answer
-// begins: that may take hours. A body goes out with the head where there is room.
+// send writes the request, through a buffer that is given back before its answer is
+// read: that may take hours. A body goes out with the head where there is room.
 func (t *Transport) send(c *conn, req *Request) error {
 	room, ok := t.buffers.Get().(*[]byte)
 	if !ok {
@@ -28,22 +28,22 @@ func (t *Transport) send(c *conn, req *Request) error {
 	if err != nil {
 		return err
 	}
-	rest := req.Body
-	if len(rest) <= cap(out)-len(out) {
-		return c.ask(append(out, rest...))
+	if len(req.Body) <= cap(out)-len(out) {
+		return c.ask(append(out, req.Body...))
 	}
 	if _, err := c.Write(out); err != nil {
 		return err
 	}
-	return c.ask(rest)
+	_, err = c.Write(req.Body) // not asked: the head may have been answered already
+	return err
 }
 
-// ask writes the last part of a request, and may wait for the answer.
-func (c *conn) ask(p []byte) (err error) {
+// ask writes a whole request, and may wait for the answer.
+func (c *conn) ask(req []byte) (err error) {
 	if c.Conn == net.Conn(c.tcp) {
-		_, err = c.tcp.Ask(p)
+		_, err = c.tcp.Ask(req)
 	} else { // TLS reads and writes the other's connection at its own discretion
-		_, err = c.Write(p)
+		_, err = c.Write(req)
 	}
 	return err
 }

@@ -125,7 +125,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 
 // Ask is Write, and where p could be sent without waiting, it then waits until a
 // Read would not have to. To read right after a write mostly finds nothing: this
-// way it is not tried. A deadline for reading ends it.
+// way it is not tried. A deadline for reading ends it. It is for a peer that says
+// nothing before it has something of p: what came earlier may not be noticed.
 func (c *Conn) Ask(p []byte) (int, error) {
 	c.out.mu.Lock()
 	c.out.p = p
