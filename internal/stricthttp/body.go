@@ -61,12 +61,20 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// rest is what is left of a body that is in the connection's buffer whole, of which
-// nobody reads anything meanwhile. It is then read.
+// rest is take, but not of a body whose client waits for a word.
 func (b *body) rest() (text []byte, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.chunked() || b.expect || b.err != nil || b.left > int64(b.c.in.Buffered()) {
+	if b.expect {
+		return nil, false
+	}
+	return b.take()
+}
+
+// take reads all that is left of the body, if the connection's buffer has that. The
+// caller holds mu.
+func (b *body) take() (text []byte, ok bool) {
+	if b.chunked() || b.err != nil || b.left > int64(b.c.in.Buffered()) {
 		return nil, false
 	}
 	text, _ = b.c.in.Peek(int(b.left)) // stays there until more is read, which is the next request
@@ -117,12 +125,8 @@ func (b *body) skip() bool {
 		return false
 	}
 	defer b.mu.Unlock()
-	if b.chunked() || b.err != nil || b.left > int64(b.c.in.Buffered()) {
-		return false
-	}
-	n, err := b.c.in.Discard(int(b.left))
-	b.advance(n, err)
-	return b.err == io.EOF
+	_, ok := b.take()
+	return ok
 }
 
 // end makes whoever still reads the body let go of the connection, which then ends.
