@@ -56,11 +56,11 @@ func (p *Poller) Add(fd int, events uint32) error {
 	return nil
 }
 
-// Remove takes fd back.
+// Remove undoes Add.
 func (p *Poller) Remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// Ready is Wait that does not: it may return none, and while another waits, or the
-// kernel looks for it, even though there are some.
+// Ready returns what is ready now, in buf. While another waits, or the kernel looks
+// for it, there may be none even though something is ready.
 func (p *Poller) Ready(buf []unix.EpollEvent) ([]unix.EpollEvent, error) {
 	for {
 		n, err := unix.EpollWait(p.fd, buf, 0)

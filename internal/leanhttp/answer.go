@@ -175,10 +175,10 @@ func (a *Answer) read(p []byte) (int, error) {
 		return a.conn.in.Read(p)
 	case inChunks:
 		n, err := a.chunks.Read(p)
-		switch {
-		case n > 0: // need not wait for what an end takes, which is met again
+		if n > 0 { // need not wait for what an end takes, which is met again
 			return n, nil
-		case errors.Is(err, io.EOF):
+		}
+		if errors.Is(err, io.EOF) {
 			err = a.trailer()
 		}
 		return 0, err
