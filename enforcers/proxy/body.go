@@ -31,8 +31,8 @@ type body struct {
 }
 
 // readBody takes the whole body in, at most the declared size. One that came with
-// the head stays where it is, in memory that the connection has anyway. It is valid
-// until the handler returns.
+// the head stays where it is, in memory that the connection has anyway. The body is
+// valid until the handler returns.
 func (s *Server) readBody(w patient, r *stricthttp.Request, g *gate) (body, *refusal) {
 	b := body{gate: g, pool: &s.bodies}
 	limit := g.all.limit.Body
@@ -125,7 +125,7 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 		case int64(len(b.data)) > limit:
 			return tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
 		case int64(len(b.data)) == length:
-			return b.end(in)
+			return ends(in)
 		case length < 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -136,9 +136,9 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 	}
 }
 
-// end reads the end of a body that is in: only then does the server watch
+// ends reads the end of a body that is in: only then does the server watch
 // whether the client hangs up.
-func (*body) end(in io.Reader) *refusal {
+func ends(in io.Reader) *refusal {
 	if n, err := in.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
 		return malformed("the body does not end")
 	}

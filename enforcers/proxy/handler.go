@@ -89,12 +89,11 @@ func (s *Server) answer(w *stricthttp.Response, r *stricthttp.Request, x *exchan
 
 // gitServe has git's own handler answer.
 func (s *Server) gitServe(w *stricthttp.Response, r *stricthttp.Request, x *exchange) {
-	session, told := x.session, struct { // not x: what a handler may keep would be allocated for each request
-		status int
-		reason string
-	}{}
-	defer func() { x.status, x.reason = told.status, told.reason }()
-	report := func(status int, reason string) { told.status, told.reason = status, reason }
+	session := x.session // not x: what a handler may keep would be allocated for each request
+	var status int
+	var reason string
+	defer func() { x.status, x.reason = status, reason }()
+	report := func(s int, why string) { status, reason = s, why }
 	stricthttp.Standard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.git(w, r, session, report)
 	}))(w, r)
@@ -134,7 +133,7 @@ func (s *Server) spend(w *stricthttp.Response, r *stricthttp.Request, x *exchang
 		most = dearest(price, o.asked.input, o.asked.output)
 	}
 	var room [few]*account
-	hold, bad := s.ledger.reserve(room[:0], &x.session, sum(o.asked.requests, most, price))
+	hold, bad := s.ledger.reserve(room[:], &x.session, sum(o.asked.requests, most, price))
 	s.stir() // what is reserved is written down while the answer runs
 	if bad != nil {
 		return bad
