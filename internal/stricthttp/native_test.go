@@ -233,7 +233,9 @@ func TestWhole(t *testing.T) {
 			if r.Target == "/a" {
 				came <- true
 				<-sent
-				time.Sleep(2 * hangUpEvery) // it is watched meanwhile
+				if ok {
+					awaitWatch(t, w.c)
+				}
 			}
 			if _, again := r.Whole(); again {
 				t.Errorf("%s: it is there twice", tt.name)

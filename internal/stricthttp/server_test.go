@@ -360,12 +360,7 @@ func TestHangUp(t *testing.T) {
 	for range 2 {
 		v.send(post("x"))
 		ctx := within(t, "the request comes", began)
-		c := v.only()
-		for deadline := time.Now().Add(10 * time.Second); c.stateNow() != watched; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("it is never watched")
-			}
-		}
+		awaitWatch(t, v.only())
 		hold <- struct{}{}
 		if resp, _ := v.answer("POST"); resp.StatusCode != 200 || resp.Close {
 			t.Error(resp)
@@ -391,6 +386,17 @@ func (v *served) only() *serving {
 		return c
 	}
 	return nil
+}
+
+// awaitWatch waits until it is watched whether the client hangs up.
+func awaitWatch(t *testing.T, c *serving) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); c.stateNow() != watched; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("it is never watched")
+			return
+		}
+	}
 }
 
 func (c *serving) stateNow() state {
