@@ -42,14 +42,14 @@ func (l *Live) newNews(ctx context.Context) (n *news, err error) {
 	if n.poll, err = epoll.New(ctx); err != nil {
 		return nil, err
 	}
-	if err := n.listen(l.dir); err != nil { // the ends of processes are still told
+	if err := n.open(l.dir); err != nil { // the ends of processes are still told
 		l.log.Warn("sessions are looked at every few seconds only", "error", err)
 	}
 	return n, nil
 }
 
-// listen has changes told, of the directory of all sessions to begin with.
-func (n *news) listen(dir string) error {
+// open has changes told, of the directory of all sessions to begin with.
+func (n *news) open(dir string) error {
 	fd, err := inotify.Open()
 	if err != nil {
 		return err
@@ -114,6 +114,8 @@ func (l *Live) follow(k *known) {
 // followed tells whether all that may become of k is told.
 func (k *known) followed() bool { return k.watched && k.process >= 0 }
 
+// watchAll has all of k told that is files. That its process holds the lock is
+// looked at last, see holds.
 func (n *news) watchAll(k *known) error {
 	id := k.Lease.ID
 	if err := n.watch(id, k.dir, ofSession); err != nil {
