@@ -28,12 +28,11 @@ type conn struct {
 // take returns a connection: the kept one that was used last, or a new one.
 func (t *Transport) take(ctx context.Context, to Origin) (*conn, error) {
 	for {
-		// A peer that closed it, or said something unasked, shows in its socket.
 		c := t.kept(to)
 		if c == nil {
 			return t.dial(ctx, to)
 		}
-		if time.Since(c.since) < idleTimeout && c.tcp.Quiet() {
+		if time.Since(c.since) < idleTimeout {
 			c.reused = true
 			return c, nil
 		}

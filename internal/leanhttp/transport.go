@@ -22,6 +22,7 @@ import (
 
 	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/internal/httphead"
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 // Bounds.
@@ -81,8 +82,8 @@ func (t *Transport) Do(ctx context.Context, req *Request) (*Answer, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
-		// Only a connection that was closed while it was kept: nothing came back.
-		if !c.reused || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		// Only where a kept connection shows that its peer closed it, or said something unasked.
+		if !c.reused || !errors.Is(err, rawsys.ErrNotQuiet) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 			return nil, err
 		}
 	}
@@ -92,7 +93,7 @@ func (t *Transport) Do(ctx context.Context, req *Request) (*Answer, error) {
 func (t *Transport) exchange(ctx context.Context, c *conn, req *Request) (*Answer, error) {
 	stop := ending.AfterFunc(ctx, c.over)
 	sent := t.send(c, req)
-	if errors.Is(sent, errRequest) { // and no answer will come
+	if errors.Is(sent, errRequest) || errors.Is(sent, rawsys.ErrNotQuiet) { // and no answer will come
 		stop.Now()
 		return nil, sent
 	}

@@ -103,13 +103,6 @@ func TestKeepsConnections(t *testing.T) {
 	}
 	// Those that the server closed are not used.
 	s.CloseClientConnections()
-	origin, _ := to(s.URL)
-	c, err := tr.take(t.Context(), origin)
-	if err != nil || c.reused {
-		t.Errorf("reused %v, %v", c.reused, err)
-	}
-	_ = c.Close()
-	s.CloseClientConnections()
 	if got := send(t, tr, post(s.URL, "after")); got != "POST a after" {
 		t.Errorf("got %q", got)
 	}
@@ -225,6 +218,70 @@ func TestRepeatsOnAKeptConnectionOnly(t *testing.T) {
 	if _, err := tr.Do(t.Context(), post(url, "x")); !errors.Is(err, io.EOF) {
 		t.Errorf("a new connection: %v", err)
 	}
+}
+
+// What is said unasked on a kept connection is nobody's answer: the next request goes
+// to another one, whether it is sent at once or in parts.
+func TestUnasked(t *testing.T) {
+	for name, body := range map[string]string{"at once": "x", "in parts": strings.Repeat("x", 64<<10)} {
+		t.Run(name, func(t *testing.T) {
+			word := make(chan struct{})
+			var asked atomic.Int32
+			url := answering(t, func(n int, c net.Conn, in *bufio.Reader) {
+				for {
+					req, err := http.ReadRequest(in)
+					if err != nil {
+						return
+					}
+					_, _ = io.ReadAll(req.Body)
+					asked.Add(1)
+					_, _ = io.WriteString(c, fine)
+					if n == 0 {
+						<-word
+						_, _ = io.WriteString(c, strings.Replace(fine, "ok", "no", 1))
+					}
+				}
+			})
+			tr := &Transport{}
+			defer tr.CloseIdleConnections()
+			if got := send(t, tr, post(url, body)); got != "ok" {
+				t.Fatalf("%q", got)
+			}
+			first := kept(tr, url)[0]
+			close(word)
+			if n, err := first.tcp.Await(); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			if got := send(t, tr, post(url, body)); got != "ok" || asked.Load() != 2 {
+				t.Errorf("%q, and %d requests came", got, asked.Load())
+			}
+			if now := kept(tr, url); len(now) != 1 || now[0] == first {
+				t.Error("the connection is still kept")
+			}
+		})
+	}
+}
+
+// A server that answers whoever comes, as one that is full does, is heard.
+func TestAnswerToNobody(t *testing.T) {
+	url := answering(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		_, _ = io.WriteString(c, "HTTP/1.1 503 Full\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		_, _ = io.Copy(io.Discard, in)
+	})
+	tr := &Transport{}
+	origin, _ := to(url)
+	c, err := tr.dial(t.Context(), origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.tcp.Await(); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	a, err := tr.exchange(t.Context(), c, post(url, "x"))
+	if err != nil || a.Status != 503 {
+		t.Fatalf("%v %v", a, err)
+	}
+	_ = a.Close()
 }
 
 func TestOddAnswers(t *testing.T) {

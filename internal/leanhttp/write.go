@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/aicodesit/cordon/internal/httphead"
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 var errRequest = errors.New("the request can't be sent")
@@ -28,23 +29,24 @@ func (t *Transport) send(c *conn, req *Request) error {
 	if err != nil {
 		return err
 	}
-	if len(req.Body) <= cap(out)-len(out) {
-		return c.ask(append(out, req.Body...))
+	whole := len(req.Body) <= cap(out)-len(out)
+	if whole {
+		out = append(out, req.Body...)
 	}
-	if _, err := c.Write(out); err != nil {
+	// TLS reads and writes the other's connection at its own discretion. And of two
+	// parts the first may be answered already.
+	if whole && c.Conn == net.Conn(c.tcp) {
+		_, err := c.tcp.Ask(out)
+		if !errors.Is(err, rawsys.ErrNotQuiet) || c.reused {
+			return err
+		}
+	} else if c.reused && !c.tcp.Quiet() {
+		return rawsys.ErrNotQuiet
+	}
+	if _, err := c.Write(out); err != nil || whole {
 		return err
 	}
-	_, err = c.Write(req.Body) // not asked: the head may have been answered already
-	return err
-}
-
-// ask writes a whole request, and may wait for the answer.
-func (c *conn) ask(req []byte) (err error) {
-	if c.Conn == net.Conn(c.tcp) {
-		_, err = c.tcp.Ask(req)
-	} else { // TLS reads and writes the other's connection at its own discretion
-		_, err = c.Write(req)
-	}
+	_, err = c.Write(req.Body)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package rawsys
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ type Conn struct {
 	ahead   transfer // reads without taking
 	look    func(fd uintptr)
 	ask     func(fd uintptr) (done bool)
+	spoke   bool // the peer, before it was asked
 }
 
 // transfer is the call at hand in one direction.
@@ -39,7 +41,7 @@ func NewConn(c *net.TCPConn) (*Conn, error) {
 	// Made once, as each would be allocated.
 	one.in.step, one.out.step, one.ahead.step = one.in.read, one.out.write, one.ahead.peek
 	one.look = func(fd uintptr) { one.ahead.peek(fd) }
-	one.ask = one.out.ask
+	one.ask = one.asking
 	return one, nil
 }
 
@@ -73,22 +75,25 @@ func (t *transfer) write(fd uintptr) (done bool) {
 	return true
 }
 
-// ask writes, and then waits until there is something to read.
-func (t *transfer) ask(fd uintptr) (done bool) {
-	return len(t.p) == 0 || !t.write(fd) || t.err != 0
+func (t *transfer) peek(fd uintptr) (done bool) {
+	t.n, t.err = peek(fd)
+	return t.err != syscall.EAGAIN
 }
 
-func (t *transfer) peek(fd uintptr) (done bool) {
+// peek reads without taking: EAGAIN means that nothing came, and that the peer did
+// not hang up.
+func peek(fd uintptr) (int, syscall.Errno) {
 	var one [1]byte
-	for t.err = syscall.EINTR; t.err == syscall.EINTR; {
-		var n uintptr
-		n, _, t.err = syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
-		t.n = int(n)
+	for {
+		n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		switch e {
+		case 0:
+			return int(n), 0
+		case syscall.EINTR:
+		default:
+			return 0, e
+		}
 	}
-	if t.err != 0 {
-		t.n = 0
-	}
-	return t.err != syscall.EAGAIN
 }
 
 // end returns what came of the call.
@@ -123,20 +128,40 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.out.end("write", c.raw.Write(c.out.step))
 }
 
-// Ask is Write, and where p could be sent without waiting, it then waits until a
-// Read would not have to. To read right after a write mostly finds nothing: this
-// way it is not tried. A deadline for reading ends it. It is for a peer that says
-// nothing before it has something of p: what came earlier may not be noticed.
+// ErrNotQuiet is returned where the peer said something unasked, or hung up.
+var ErrNotQuiet = errors.New("the connection is not quiet")
+
+// Ask is Write to a peer that is [Conn.Quiet], else it sends nothing and returns
+// ErrNotQuiet. Where p can be sent without waiting, it then waits until a Read would
+// not have to: to read right after a write mostly finds nothing. A deadline for
+// reading ends it.
 func (c *Conn) Ask(p []byte) (int, error) {
 	c.out.mu.Lock()
-	c.out.p = p
+	c.out.p, c.spoke = p, false
 	n, err := c.out.end("write", c.raw.Read(c.ask))
+	spoke := c.spoke
 	c.out.mu.Unlock()
-	if err != nil || n == len(p) {
+	switch {
+	case err != nil || n == len(p):
 		return n, err
+	case spoke:
+		return 0, ErrNotQuiet
 	}
 	rest, err := c.Write(p[n:])
 	return n + rest, err
+}
+
+// asking is one step of Ask. That nothing came is looked at here, where what comes
+// from now on ends the wait.
+func (c *Conn) asking(fd uintptr) (done bool) {
+	if len(c.out.p) == 0 { // all was sent
+		return true
+	}
+	if _, e := peek(fd); e != syscall.EAGAIN {
+		c.spoke = true
+		return true
+	}
+	return !c.out.write(fd) || c.out.err != 0
 }
 
 // Quiet tells whether a Read would have to wait: nothing came, and the peer did
