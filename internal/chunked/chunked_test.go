@@ -95,8 +95,8 @@ func all(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
-// broken is an error that a connection may have.
-var broken = errors.New("broken")
+// errBroken is an error that a connection may have.
+var errBroken = errors.New("broken")
 
 // What is there is returned at once, as much as is, and the error of the
 // connection as it is.
@@ -112,13 +112,13 @@ func TestReadDoesNotWait(t *testing.T) {
 		"1\r\na\r\n2\r\nbc\r\n3;x":      "abc",
 		"9\r\nabcdefghi\r\n9\r\nabcdef": "abcdefghiabcdef",
 	} {
-		r := &Reader{In: bufio.NewReader(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)))}
+		r := &Reader{In: bufio.NewReader(io.MultiReader(strings.NewReader(text), iotest.ErrReader(errBroken)))}
 		p := make([]byte, 100)
 		n, err := r.Read(p)
 		if string(p[:n]) != want || err != nil {
 			t.Errorf("%q: %q %v", text, p[:n], err)
 		}
-		if n, err := r.Read(p); n != 0 || err != broken {
+		if n, err := r.Read(p); n != 0 || err != errBroken {
 			t.Errorf("%q: then %q %v", text, p[:n], err)
 		}
 	}
