@@ -126,8 +126,8 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 			return tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
 		case int64(len(b.data)) == length:
 			return ends(in)
-		case length < 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-			return nil
+		case length < 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)): // of the body, or of what it could fill
+			return ends(in)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &refusal{status: http.StatusRequestTimeout, kind: "timeout_error", reason: "slow", message: "the body took too long"}
 		case err != nil:
@@ -136,8 +136,8 @@ func (b *body) fill(in io.Reader, length, limit int64) *refusal {
 	}
 }
 
-// ends reads the end of a body that is in: only then does the server watch
-// whether the client hangs up.
+// ends reads the end of a body that is in, and tells it from one that breaks off;
+// only then does the server watch whether the client hangs up.
 func ends(in io.Reader) *refusal {
 	if n, err := in.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
 		return malformed("the body does not end")

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -90,6 +91,30 @@ func TestChunkedRequestIsTheLast(t *testing.T) {
 	seen := r.up.Requests()
 	if len(seen) != 1 || string(seen[0].Body) != simple || seen[0].Header.Get("Transfer-Encoding") != "" || seen[0].Header.Get("Content-Length") == "" {
 		t.Errorf("%d came, the first %+v", len(seen), seen[0])
+	}
+}
+
+// A chunked body that breaks off is none, even where what came could be a whole.
+func TestChunkedRequestIsWhole(t *testing.T) {
+	r := newRig(t, nil)
+	body := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(simple), simple)
+	for cut := 1; cut <= len("\r\n0\r\n\r\n"); cut++ {
+		c, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, err = io.WriteString(c, "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: "+r.token+"\r\nTransfer-Encoding: chunked\r\n\r\n"+body[:len(body)-cut])
+		if err := errors.Join(err, c.(*net.TCPConn).CloseWrite()); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(c); !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") {
+			t.Errorf("without the last %d bytes: %q %v", cut, answer, err)
+		}
+	}
+	if n := len(r.up.Requests()); n != 0 {
+		t.Errorf("%d came to the upstream", n)
 	}
 }
 
