@@ -132,9 +132,9 @@ func (n *news) watchAll(k *known) error {
 	return holds(k.Lease.PID, k.lock)
 }
 
-// holds returns nil where the process has the file open that fd is. That it lets go
-// of it is told to whoever watches it by now: close(2), and the end of a process,
-// take the descriptor away before they tell.
+// holds returns nil where the process has the file that fd is open for writing. That
+// it lets go of it is told to whoever watches it by now: close(2), and the end of a
+// process, take the descriptor away before they tell.
 func holds(pid, fd int) error {
 	file, err := os.Readlink(self(fd))
 	if err != nil {
@@ -146,11 +146,14 @@ func holds(pid, fd int) error {
 		return err
 	}
 	for _, f := range fds {
-		if to, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && to == file {
+		if to, err := os.Readlink(filepath.Join(dir, f.Name())); err != nil || to != file {
+			continue
+		}
+		if open, err := f.Info(); err == nil && open.Mode()&0o200 != 0 { // the link's mode tells how it was opened
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d does not have %s open", pid, file)
+	return fmt.Errorf("process %d does not have %s open for writing", pid, file)
 }
 
 func self(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }

@@ -474,8 +474,8 @@ func TestLiveSeesInTheRace(t *testing.T) {
 }
 
 // A session of which something was told is looked at once more only. One whose
-// process does not have the lock is looked at by each request: nothing tells of the
-// end of who has it.
+// process can't have the lock, as it could not write there, is looked at by each
+// request: nothing tells of the end of who has it.
 func TestLiveLooksAgain(t *testing.T) {
 	dir, l := newLive(t)
 	runs(t, l)
@@ -494,18 +494,26 @@ func TestLiveLooksAgain(t *testing.T) {
 	}
 
 	stranger := exec.Command("sleep", "infinity")
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
+	f := locked(t, dir, func(lock *os.File) specs.Lease {
+		reading, err := os.Open(lock.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reading.Close()
+		stranger.ExtraFiles = []*os.File{reading}
+		if err := stranger.Start(); err != nil {
+			t.Fatal(err)
+		}
+		made := lease("bbbbbbbb", 4)
+		made.PID = stranger.Process.Pid
+		return made
+	})
 	defer func() { _, _ = stranger.Process.Kill(), stranger.Wait() }() // that it was killed
-	other := lease("bbbbbbbb", 4)
-	other.PID = stranger.Process.Pid
-	release := lives(t, dir, other)
 	eventually(t, "the other is found", func() bool { _, ok := l.ByAddr(slotAddr(4)); return ok && l.settled() })
 	if _, ok := l.ByAddr(slotAddr(4)); !ok || l.isSure("bbbbbbbb") {
 		t.Errorf("it lives: %v; it is not looked at: %v", ok, l.isSure("bbbbbbbb"))
 	}
-	release()
+	_ = f.Close()
 	if _, ok := l.ByAddr(slotAddr(4)); ok {
 		t.Error("it lives, and its lock is free")
 	}
