@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ const (
 	// attempts is how often a change is tried that lost against others, or for
 	// as long as lockTimeout.
 	attempts = 5
+	// pause is between two of them, on average. A table of an application that never
+	// rests is free for moments only: it takes many tries to meet one.
+	pause = 50 * time.Millisecond
 	// changing is the key of the advisory lock that changes are made under:
 	// without it, two of them on one catalog row abort ("tuple concurrently
 	// updated"). The number is "cordon" in ASCII.
@@ -203,7 +207,7 @@ func (e *Enforcer) change(ctx context.Context, database string, f func(pgx.Tx) e
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(time.Duration(min(try, 5)) * 50 * time.Millisecond):
+		case <-time.After(pause/2 + rand.N(pause)): // in step with nobody
 		}
 	}
 }
