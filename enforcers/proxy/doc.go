@@ -32,7 +32,9 @@
 // Mark: token.json in a session's directory of the run directory, which holds
 // the token's hash; and the budgets' file in the state directory.
 //
-// Privilege: none but to read those, and the secrets.
+// Privilege: none but to read those, and the secrets. Who may also read which
+// files the sessions' processes have open (CAP_SYS_PTRACE) need not look at a
+// session for each request, see [Live].
 //
 // Limits. Tokens used are known from the upstream's own count. Until that
 // comes the bound is the length of the body for input (a PDF is taken for
@@ -41,5 +43,6 @@
 // through and how long it took, at most what was reserved. A killed cordon
 // forgets at most the last second, and what it audited in the last 10 ms.
 // Long-context and priority surcharges are
-// not in the price table.
+// not in the price table. That root mounts something over a session's directory
+// is seen within 30 s.
 package proxy

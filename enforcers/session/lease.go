@@ -166,6 +166,8 @@ func (s sessions) create(id string, lease []byte) (lock *os.File, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp) // it is gone when all went well
+	// The proxy relies on inotify to tell of the lock's end: it does of a file that is
+	// open for writing, and of close(2) only.
 	f, err := os.OpenFile(filepath.Join(tmp, lockFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@
 // most of the time. In return, nothing else runs on the processor during such a
 // call, and the collector waits for its end: they are for sockets that do not
 // block, and for files in memory, as those of the run directory, of /proc and of
-// control groups are.
+// control groups are, and for what tells of these.
 package rawsys
 
 import (
