@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httputil"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/aicodesit/cordon/internal/chunked"
 	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/internal/httphead"
 )
@@ -29,9 +29,9 @@ type Answer struct {
 	conn      *conn
 	transport *Transport
 	stop      ending.Stop
-	left      int64          // of the body, or one of the constants
-	chunks    chunked.Reader // of a chunked one
-	keep      bool           // another answer can follow
+	left      int64     // of the body, or one of the constants
+	chunks    io.Reader // of a chunked one
+	keep      bool      // another answer can follow
 	begun     bool
 	done      bool
 }
@@ -41,7 +41,7 @@ type Answer struct {
 // LF alone.
 func (c *conn) readAnswer(method string) (*Answer, error) {
 	// Made while the answer is awaited, not after it came.
-	a := &Answer{conn: c, chunks: chunked.Reader{In: c.in}}
+	a := &Answer{conn: c, chunks: httputil.NewChunkedReader(c.in)}
 	text, err := httphead.LF.Read(c.in)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (a *Answer) statusLine(line string) (old bool, err error) {
 
 // Bodies of no known length, in place of it.
 const (
-	inChunks = -1
+	chunked  = -1
 	untilEnd = -2
 )
 
@@ -113,7 +113,7 @@ func (a *Answer) told(old bool) (length int64, err error) {
 	case encodings > 0 && lengths > 0:
 		return 0, fmt.Errorf("%w: it has both a transfer-encoding and a content-length", errAnswer)
 	case encodings > 0:
-		return inChunks, nil
+		return chunked, nil
 	case lengths == 0:
 		return untilEnd, nil
 	case lengths > 1:
@@ -147,7 +147,7 @@ func (a *Answer) Ready() bool {
 		return false
 	}
 	there, err := a.conn.in.Peek(a.conn.in.Buffered())
-	if err != nil || a.left != inChunks {
+	if err != nil || a.left != chunked {
 		return err == nil && len(there) > 0
 	}
 	_, chunk, ok := bytes.Cut(there, []byte("\n")) // after its length
@@ -173,7 +173,7 @@ func (a *Answer) read(p []byte) (int, error) {
 	switch a.left {
 	case untilEnd:
 		return a.conn.in.Read(p)
-	case inChunks:
+	case chunked:
 		n, err := a.chunks.Read(p)
 		if n > 0 { // need not wait for what an end takes, which is met again
 			return n, nil

@@ -4,34 +4,32 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httputil"
 	"sync"
-
-	"github.com/aicodesit/cordon/internal/chunked"
 )
 
 // body is a request's.
 type body struct {
-	c *serving
+	c       *serving
+	chunked bool
 
 	mu     sync.Mutex
-	chunks chunked.Reader // of a chunked one; else its In is nil
-	left   int64          // of one with a length
-	expect bool           // the client waits for a word before it sends it
-	err    error          // what each further read returns
+	in     io.Reader
+	left   int64 // of one with a length
+	expect bool  // the client waits for a word before it sends it
+	err    error // what each further read returns
 }
 
 func (b *body) begin(length int64, expect bool) {
-	b.left, b.expect = length, expect
+	b.in, b.left, b.expect = b.c.in, length, expect
 	if length < 0 {
-		b.chunks.In = b.c.in
+		b.chunked, b.in = true, httputil.NewChunkedReader(b.c.in)
 	}
 	if b.left == 0 {
 		b.err = io.EOF
 	}
 	b.c.whole.Store(b.left == 0)
 }
-
-func (b *body) chunked() bool { return b.chunks.In != nil }
 
 // Read reads from the connection, and never beyond the body.
 func (b *body) Read(p []byte) (int, error) {
@@ -50,13 +48,10 @@ func (b *body) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	var n int
-	var err error
-	if b.chunked() {
-		n, err = b.chunks.Read(p)
-	} else {
-		n, err = b.c.in.Read(p[:min(int64(len(p)), b.left)])
+	if !b.chunked {
+		p = p[:min(int64(len(p)), b.left)]
 	}
+	n, err := b.in.Read(p)
 	b.advance(n, err)
 	return n, b.err
 }
@@ -74,7 +69,7 @@ func (b *body) rest() (text []byte, ok bool) {
 // take reads all that is left of the body, if the connection's buffer has that. The
 // caller holds mu.
 func (b *body) take() (text []byte, ok bool) {
-	if b.chunked() || b.err != nil || b.left > int64(b.c.in.Buffered()) {
+	if b.chunked || b.err != nil || b.left > int64(b.c.in.Buffered()) {
 		return nil, false
 	}
 	text, _ = b.c.in.Peek(int(b.left)) // stays there until more is read, which is the next request
@@ -86,11 +81,11 @@ func (b *body) take() (text []byte, ok bool) {
 // advance notes what a read brought.
 func (b *body) advance(n int, err error) {
 	switch {
-	case b.chunked() && errors.Is(err, io.EOF):
+	case b.chunked && errors.Is(err, io.EOF):
 		if b.err = b.trailer(); b.err == nil {
 			b.err = io.EOF
 		}
-	case b.chunked():
+	case b.chunked:
 		b.err = err
 	default:
 		if b.left -= int64(n); b.left == 0 {
