@@ -99,7 +99,7 @@ func TestCordonOnAFreshHost(t *testing.T) {
 		vm.File{Path: "/conf/all.hcl", Data: declared})
 	r := vm.Run(t, vm.Machine{Memory: 2048, Modules: vm.HostModules(), Files: files, Script: freshHost})
 	if r.Status != 0 || !strings.HasSuffix(r.Output, "\nall done\n") {
-		t.Fatalf("status %d\n%s\n--- console\n%s", r.Status, r.Output, r.Console)
+		t.Fatal(r)
 	}
 	for _, want := range []string{
 		"uid=4101\n", "CapBnd:0000000000000000\n", "NoNewPrivs:1\n", "Seccomp:2\n", "Seccomp_filters:2\n", "secret=none\n",

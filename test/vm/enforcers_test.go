@@ -38,7 +38,7 @@ func TestEnforcersOnAFreshHost(t *testing.T) {
 				Script:  "#!/bin/bash\nexport CI=true\ncd /test && ./" + tt.name + ".test -test.v -test.timeout=8m -test.run '" + tt.run + "'\n",
 			})
 			if r.Status != 0 || !strings.Contains(r.Output, "\n--- PASS: ") {
-				t.Errorf("status %d\n%s\n--- console\n%s", r.Status, r.Output, r.Console)
+				t.Error(r)
 			}
 		})
 	}

@@ -30,6 +30,11 @@ type Result struct {
 	Console string // the kernel's messages
 }
 
+// String has the output at the end, where it tells how far the script came.
+func (r Result) String() string {
+	return fmt.Sprintf("--- console\n%s\n--- output\n%s\n--- status %d", r.Console, r.Output, r.Status)
+}
+
 // Run boots m, waits until its script has ended and returns what it said. The
 // test fails when the script did not end, whatever the reason; its status is
 // the caller's to judge.
@@ -52,7 +57,7 @@ func Run(t testing.TB, m Machine) Result {
 	r := Result{Output: read(dir, "output"), Console: read(dir, "console")}
 	status, err := strconv.Atoi(strings.TrimSpace(read(dir, "status")))
 	if err != nil {
-		t.Fatalf("the machine's script did not end (qemu: %v, %v)\n%s\n--- output\n%s\n--- console\n%s", runErr, ctx.Err(), said, r.Output, r.Console)
+		t.Fatalf("the machine's script did not end (qemu: %v, %v)\n%s\n%s", runErr, ctx.Err(), said, r)
 	}
 	r.Status = status
 	return r

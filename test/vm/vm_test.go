@@ -56,6 +56,6 @@ bwrap --unshare-all --uid 7 --gid 7 --ro-bind / / --proc /proc --dev /dev --tmpf
 `,
 	})
 	if r.Status != 0 || !strings.HasSuffix(r.Output, "\n7\n") {
-		t.Errorf("status %d\n%s\n--- console\n%s", r.Status, r.Output, r.Console)
+		t.Error(r)
 	}
 }
