@@ -12,9 +12,6 @@ import (
 
 // serve answers one request.
 func (s *Server) serve(w *stricthttp.Response, r *stricthttp.Request) {
-	if r.Length < 0 { // see stricthttp: what follows a chunked body is not looked at
-		w.Add("Connection", "close")
-	}
 	x := &exchange{start: time.Now(), addr: r.Remote, method: r.Method, path: r.URL.Path}
 	s.metrics.active.Inc()
 	defer s.done(x) // also when the answer is cut off by a panic

@@ -11,8 +11,13 @@ import (
 	"strings"
 )
 
-// ErrTooLong is returned by a [Limited] of which all was read that may be.
-var ErrTooLong = errors.New("the head is too long")
+var (
+	// ErrTooLong is returned by a [Limited] of which all was read that may be.
+	ErrTooLong = errors.New("the head is too long")
+
+	// ErrLineEnd is returned for a line that does not end as it must.
+	ErrLineEnd = errors.New("a line must end with CR LF")
+)
 
 // Limited bounds how much is read of a head.
 type Limited struct {
@@ -56,8 +61,8 @@ func (l Lines) Read(in *bufio.Reader) (string, error) {
 	return l.gather(in)
 }
 
-// Take is Read of a head that is in the buffer whole, as nearly all are. Of
-// another it takes nothing.
+// Take is Read of a head that is in the buffer whole, as nearly all are, and whose
+// lines end as they must. Of another it takes nothing.
 func (l Lines) Take(in *bufio.Reader) (text string, ok bool) {
 	there, err := in.Peek(in.Buffered())
 	if err != nil {
@@ -73,7 +78,9 @@ func (l Lines) Take(in *bufio.Reader) (text string, ok bool) {
 		if i < 0 {
 			return "", false
 		}
-		end += i + 1
+		if end += i + 1; !l.ends(there[:end]) {
+			return "", false
+		}
 	}
 }
 
@@ -88,6 +95,11 @@ func (l Lines) empty(text []byte) int {
 	return 0
 }
 
+// ends tells whether text, which has LF at its end, ends as a line must.
+func (l Lines) ends(text []byte) bool {
+	return l == LF || len(text) > 1 && text[len(text)-2] == '\r'
+}
+
 // gather is Read of a head that comes in parts, or is larger than the buffer.
 func (l Lines) gather(in *bufio.Reader) (string, error) {
 	var room [1 << 10]byte
@@ -100,6 +112,8 @@ func (l Lines) gather(in *bufio.Reader) (string, error) {
 		}
 		text = append(text, part...)
 		switch {
+		case err == nil && !l.ends(text):
+			return "", ErrLineEnd // the head may end nowhere
 		case err == nil, errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(text) > 0:
 			return "", io.ErrUnexpectedEOF

@@ -19,7 +19,11 @@ func TestHead(t *testing.T) {
 		left       string
 	}{
 		{CRLF, "a\r\nb: c\r\n\r\nrest", "a\r\nb: c\r\n", nil, "rest"},
-		{CRLF, "a\r\n\nb\r\n\r\nrest", "a\r\n\nb\r\n", nil, "rest"}, // LF alone ends nothing
+		{CRLF, "a\r\n\nb\r\n\r\nrest", "", ErrLineEnd, ""},
+		{CRLF, "a\nb: c\n\n", "", ErrLineEnd, ""}, // it does not wait for more
+		{CRLF, "\n", "", ErrLineEnd, ""},
+		{CRLF, strings.Repeat("a", 15) + "\r\n\r\nrest", strings.Repeat("a", 15) + "\r\n", nil, "rest"}, // CR is the last that the buffer holds
+		{CRLF, strings.Repeat("a", 16) + "\r\n\r\nrest", strings.Repeat("a", 16) + "\r\n", nil, "rest"}, // LF is the next
 		{LF, "a\r\n\nb\r\n\r\nrest", "a\r\n", nil, "b\r\n\r\nrest"},
 		{LF, "a\nb: c\n\r\nrest", "a\nb: c\n", nil, "rest"},
 		{CRLF, "\r\nrest", "", nil, "rest"},

@@ -81,18 +81,6 @@ func BenchmarkHead(b *testing.B) {
 	}
 }
 
-// The check that comes before.
-func BenchmarkFeed(b *testing.B) {
-	text := []byte(asked + "{}")
-	b.ReportAllocs()
-	for b.Loop() {
-		var h head
-		if err := h.feed(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // nowhere takes all that is written.
 type nowhere struct{ net.Conn }
 

@@ -1,7 +1,7 @@
 // Package stricthttp is an HTTP/1.1 server of one goroutine for a connection.
 // Its handler has only requests that no two readers take apart differently
-// (RFC 9112, sections 2.2, 5.2, 6.1 and 11.2). Any other fails the next read of
-// its connection before it is looked at, is answered 400 and ends the connection.
+// (RFC 9112, sections 2.2, 5.2, 6.1 and 11.2). Any other is answered 400 and ends
+// the connection.
 package stricthttp
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
-// listener accepts connections and checks what comes over them.
+// listener accepts connections, of each address so many.
 type listener struct {
 	net.Listener
 
@@ -76,25 +76,11 @@ func (l *listener) give(a netip.Addr) {
 	}
 }
 
-// conn checks what is read from it.
+// conn is a connection that counts until it is closed.
 type conn struct {
 	net.Conn
-	head    head
 	addr    netip.Addr // the peer's, see addressOf
 	release func()
-	failed  error
-}
-
-func (c *conn) Read(p []byte) (int, error) {
-	if c.failed != nil {
-		return 0, c.failed
-	}
-	n, err := c.Conn.Read(p)
-	if bad := c.head.feed(p[:n]); bad != nil {
-		c.failed = bad
-		return 0, bad
-	}
-	return n, err
 }
 
 func (c *conn) Close() error {

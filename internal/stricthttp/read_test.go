@@ -28,10 +28,9 @@ func FuzzRequest(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var check head
 		text, _, ok := strings.Cut(text, "\r\n\r\n")
-		if !ok || check.feed([]byte(text+"\r\n\r\n")) != nil {
-			return // never comes so far
+		if !ok {
+			return // it never ends
 		}
 		b := newServing(nil, &conn{}, nil).blank()
 		if b.read(text+"\r\n") != nil || b.request.Header.Standard()["Trailer"] != nil { // which the proxy refuses

@@ -3,6 +3,7 @@ package stricthttp
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -63,8 +64,12 @@ type blank struct {
 	request Request
 	url     url.URL
 	hosts   int
-	expects int  // fields of the name Expect
-	unmet   bool // one of them is not known
+	expects int    // fields of the name Expect
+	unmet   bool   // one of them is not known
+	lengths int    // fields of the name Content-Length
+	length  string // the last of them
+	chunks  int    // fields of the name Transfer-Encoding
+	coded   bool   // one of them says more than that it is chunked
 	body    body
 	answer  Response
 }
@@ -78,16 +83,21 @@ func (c *serving) blank() *blank {
 	return b
 }
 
-// read takes a head apart that has gone through the connection's own check.
+// read takes a head apart.
 func (b *blank) read(text string) (err error) {
 	line, rest := httphead.CRLF.Cut(text)
 	r := &b.request
-	r.Method, line, _ = strings.Cut(line, " ")
-	r.Target, _, _ = strings.Cut(line, " ")
+	var ok bool
+	if r.Method, r.Target, ok = requestLine(line); !ok {
+		return bad("a request line must be METHOD /PATH HTTP/1.1")
+	}
 	if r.Header, err = httphead.CRLF.Fields(b.body.c.fields, rest); err != nil {
 		return bad(err.Error())
 	}
 	r.Header = slices.DeleteFunc(r.Header, b.take)
+	if err := b.frame(); err != nil {
+		return err
+	}
 	if r.URL, err = b.target(); err != nil {
 		return bad("the target of the request is no path")
 	}
@@ -110,11 +120,12 @@ func (b *blank) take(f httphead.Field) bool {
 		r.host = f.Value
 		b.hosts++
 		return true
-	case "Transfer-Encoding": // that it is chunked, and all there is, was checked
-		r.Length = -1
+	case "Transfer-Encoding":
+		b.chunks++
+		b.coded = b.coded || !strings.EqualFold(f.Value, "chunked")
 		return true
-	case "Content-Length": // that there is one, a number, was checked as well
-		r.Length, _ = number([]byte(f.Value))
+	case "Content-Length":
+		b.lengths, b.length = b.lengths+1, f.Value
 	case "Connection":
 		for option := range strings.SplitSeq(f.Value, ",") {
 			r.close = r.close || strings.EqualFold(strings.TrimSpace(option), "close")
@@ -124,6 +135,60 @@ func (b *blank) take(f httphead.Field) bool {
 		b.unmet = b.unmet || !strings.EqualFold(f.Value, "100-continue")
 	}
 	return false
+}
+
+// frame finds where the body ends, which must be told in one way.
+func (b *blank) frame() error {
+	r := &b.request
+	switch {
+	case b.chunks == 0 && b.lengths == 0:
+	case b.chunks == 0:
+		var ok bool
+		if r.Length, ok = number(b.length); !ok || b.lengths > 1 {
+			return bad("there must be one content-length, a number")
+		}
+	case b.lengths > 0:
+		return bad("content-length and transfer-encoding exclude each other")
+	case b.coded || b.chunks > 1:
+		return bad("the only transfer-encoding is chunked")
+	default:
+		r.Length = -1
+	}
+	return nil
+}
+
+// requestLine takes the first line of a head apart. Of targets there are only
+// paths: they are for this server, and for no other.
+func requestLine(line string) (method, target string, ok bool) {
+	method, rest, _ := strings.Cut(line, " ")
+	target, version, _ := strings.Cut(rest, " ")
+	if method == "" || !strings.HasPrefix(target, "/") || version != "HTTP/1.1" {
+		return "", "", false
+	}
+	for _, c := range []byte(method) {
+		if c < 'A' || c > 'Z' {
+			return "", "", false
+		}
+	}
+	for _, c := range []byte(target) {
+		if c <= ' ' || c >= 0x7f {
+			return "", "", false
+		}
+	}
+	return method, target, true
+}
+
+// number reads digits only: no sign, no space, no list.
+func number(text string) (int64, bool) {
+	var n int64
+	for _, c := range []byte(text) {
+		digit := int64(c) - '0'
+		if digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10 {
+			return 0, false
+		}
+		n = 10*n + digit
+	}
+	return n, text != ""
 }
 
 // target is what [url.ParseRequestURI] makes of the request's target.

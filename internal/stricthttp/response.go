@@ -83,7 +83,8 @@ func (w *Response) begin(ends bool) {
 	}
 	w.begun = true
 	w.WriteHeader(http.StatusOK)
-	w.close = w.r.close || w.close || !w.body.skip() || w.c.server.ends()
+	// What a reader before this one took for the end of a chunked body may be another.
+	w.close = w.r.close || w.close || w.r.Length < 0 || !w.body.skip() || w.c.server.ends()
 	w.open()
 	_, err := w.out.Write(w.head(w.out.AvailableBuffer(), ends))
 	w.failed = err != nil
@@ -113,7 +114,7 @@ func (w *Response) frame(line []byte, ends bool) []byte {
 	}
 	length, ok := int64(0), false
 	if w.lengths == 1 {
-		length, ok = number([]byte(w.length))
+		length, ok = number(w.length)
 	}
 	switch {
 	case w.status == http.StatusNoContent:

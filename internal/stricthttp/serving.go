@@ -104,8 +104,11 @@ func (c *serving) head() (string, error) {
 	c.armed = past // to be set anew before long
 	c.mu.Unlock()
 	text, err := httphead.CRLF.Read(c.in)
-	if errors.Is(err, httphead.ErrTooLong) {
+	switch {
+	case errors.Is(err, httphead.ErrTooLong):
 		err = &malformed{http.StatusRequestHeaderFieldsTooLarge, err.Error()}
+	case errors.Is(err, httphead.ErrLineEnd):
+		err = bad(err.Error())
 	}
 	return text, err
 }
@@ -141,11 +144,7 @@ func (c *serving) disarmLocked() {
 // refuse answers what is no request. Who hung up or took too long gets nothing.
 func (c *serving) refuse(err error) {
 	var bad *malformed
-	switch {
-	case errors.As(err, &bad):
-	case c.conn.failed != nil:
-		bad = &malformed{http.StatusBadRequest, c.conn.failed.Error()}
-	default:
+	if !errors.As(err, &bad) {
 		return
 	}
 	c.server.Log.Debug("not a request", "peer", c.conn.RemoteAddr(), "error", bad)
