@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/internal/stricthttp"
 )
 
@@ -33,22 +34,30 @@ type body struct {
 // readBody takes the whole body in, at most the declared size. One that came with
 // the head stays where it is, in memory that the connection has anyway. The body is
 // valid until the handler returns.
-func (s *Server) readBody(w patient, r *stricthttp.Request, g *gate) (body, *refusal) {
-	b := body{gate: g, pool: &s.bodies}
-	limit := g.all.limit.Body
-	if r.Length > limit {
+func (s *Server) readBody(w *stricthttp.Response, r *stricthttp.Request, g *gate) (body, *refusal) {
+	if limit := g.all.limit.Body; r.Length > limit {
 		return body{}, tooLarge(fmt.Sprintf("a body may have at most %d bytes", limit))
 	}
-	var there bool
-	if b.data, there = r.Whole(); there || r.Length == 0 {
-		return b, nil
+	if text, there := r.Whole(); there || r.Length == 0 {
+		return body{gate: g, pool: &s.bodies, data: text}, nil
 	}
+	return s.receive(r.Context(), w, r, g)
+}
+
+// receive takes a body in as it comes, until ctx ends.
+func (s *Server) receive(ctx *ending.Context, w patient, r *stricthttp.Request, g *gate) (body, *refusal) {
+	b := body{gate: g, pool: &s.bodies}
 	reading := new(read)
 	s.reads.begin(reading, w)
 	s.stir() // it is ended if it takes too long
-	bad := b.fill(r.Body, r.Length, limit)
+	stop := ending.AfterFunc(ctx, func() { _ = w.SetReadDeadline(time.Now()) })
+	bad := b.fill(r.Body, r.Length, g.all.limit.Body)
+	stop.Now() // where it is too late for that, the request has ended
 	if !s.reads.done(reading) && bad == nil {
 		bad = malformed("the connection is gone")
+	}
+	if bad != nil && ctx.Err() != nil {
+		bad = cut(ctx)
 	}
 	if bad != nil {
 		b.drop()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aicodesit/cordon/internal/ending"
 	"github.com/aicodesit/cordon/internal/stricthttp"
 )
 
@@ -16,7 +17,7 @@ func (nobody) SetReadDeadline(time.Time) error { return nil }
 // readText lets a server read a body.
 func readText(t testing.TB, s *Server, g *gate, text []byte) body {
 	t.Helper()
-	b, bad := s.readBody(nobody{}, &stricthttp.Request{Body: bytes.NewReader(text), Length: int64(len(text))}, g)
+	b, bad := s.receive(new(ending.Context), nobody{}, &stricthttp.Request{Body: bytes.NewReader(text), Length: int64(len(text))}, g)
 	if bad != nil {
 		t.Fatal(bad)
 	}
@@ -89,12 +90,12 @@ func BenchmarkBody(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			s, g := &Server{}, &gate{all: newGates(nil)}
 			sent := make([]byte, size)
-			text := bytes.NewReader(sent)
+			text, ctx := bytes.NewReader(sent), new(ending.Context)
 			r := &stricthttp.Request{Body: text, Length: int64(size)}
 			b.ReportAllocs()
 			for b.Loop() {
 				text.Reset(sent)
-				read, bad := s.readBody(nobody{}, r, g)
+				read, bad := s.receive(ctx, nobody{}, r, g)
 				if bad != nil {
 					b.Fatal(bad)
 				}

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,6 +82,59 @@ func TestSlowBody(t *testing.T) {
 		t.Errorf("%v: %s", err, answer)
 	}
 	eventually(t, "its memory is given back", func() bool { return r.server.gates.memory.Load() == 0 })
+}
+
+// A body that still comes when the session ends, or its token's time is over, is
+// not waited for: the client is told why, and its connection ends.
+func TestEndBeforeTheBody(t *testing.T) {
+	for _, cause := range []error{errEnded, errExpired} {
+		for _, rest := range []string{"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"} {
+			r := newRig(t, nil)
+			alive, end := context.WithCancelCause(context.Background())
+			defer end(nil)
+			r.sessions.mu.Lock()
+			for a, s := range r.sessions.m {
+				s.Alive = alive
+				r.sessions.m[a] = s
+			}
+			r.sessions.mu.Unlock()
+			c, err := net.Dial("tcp", r.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n%s", r.token, rest)
+			eventually(t, "it is being read", func() bool { return r.server.gates.memory.Load() > 0 })
+			end(cause)
+			if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil { // far less than bodyPatience
+				t.Fatal(err)
+			}
+			in := bufio.NewReader(c)
+			resp, err := http.ReadResponse(in, nil)
+			if err == nil && resp.StatusCode == http.StatusContinue {
+				resp, err = http.ReadResponse(in, nil)
+			}
+			if err != nil {
+				t.Fatalf("%v, %q: %v", cause, rest, err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, resp.StatusCode, string(body), 403, "permission_error")
+			if more, err := io.ReadAll(in); len(more) > 0 || err != nil {
+				t.Errorf("%v, %q: the connection goes on: %q %v", cause, rest, more, err)
+			}
+			reason := map[error]string{errEnded: "ended", errExpired: "expired"}[cause]
+			eventually(t, "the audit says so", func() bool { return strings.Contains(r.audit.String(), `"reason":"`+reason+`"`) })
+			if held := r.server.gates.memory.Load(); held != 0 {
+				t.Errorf("%d bytes are still held", held)
+			}
+			if len(r.up.Requests()) != 0 {
+				t.Error("a part came to the upstream")
+			}
+		}
+	}
 }
 
 // An address has so many connections and no more.
