@@ -74,6 +74,7 @@ const (
 	perAddress  = 256 // open connections of one session
 	headTimeout = 10 * time.Second
 	idleTimeout = 2 * time.Minute
+	restTimeout = 10 * time.Second // the handler flushes what it can: that is mostly five bytes
 	headBytes   = 64 << 10
 	endPatience = 5 * time.Second // for requests in flight when the server ends
 	bufferSize  = 4 << 10         // of an answer on its way, for each request
@@ -145,6 +146,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:     s.serve,
 		HeadTimeout: headTimeout,
 		IdleTimeout: idleTimeout,
+		RestTimeout: restTimeout,
 		HeadBytes:   headBytes,
 		PerAddress:  perAddress,
 		Log:         s.log,

@@ -28,6 +28,7 @@ type transfer struct {
 	n    int
 	err  syscall.Errno
 	step func(fd uintptr) (done bool)
+	wait func() // see OnWait; nil for nothing
 }
 
 // NewConn returns c with another way to read and write. Deadlines and Close
@@ -69,6 +70,9 @@ func (t *transfer) read(fd uintptr) (done bool) { return t.call(syscall.SYS_READ
 func (t *transfer) write(fd uintptr) (done bool) {
 	for len(t.p) > 0 && t.err == 0 {
 		if !t.call(syscall.SYS_WRITE, fd) {
+			if t.wait != nil {
+				t.wait()
+			}
 			return false
 		}
 	}
@@ -127,6 +131,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 	c.out.p = p
 	return c.out.end("write", c.raw.Write(c.out.step))
 }
+
+// OnWait has f called by each Write before it waits, which it may do often. f may set
+// a deadline, but not close the connection, nor wait for who does: that waits for the
+// Write.
+func (c *Conn) OnWait(f func()) { c.out.wait = f }
 
 // ErrNotQuiet is returned where the peer said something unasked, or hung up.
 var ErrNotQuiet = errors.New("the connection is not quiet")

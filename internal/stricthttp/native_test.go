@@ -266,3 +266,96 @@ func TestWhole(t *testing.T) {
 		}
 	}
 }
+
+// fill sends until the client, which does not read, takes no more. That must last:
+// its kernel may yet tell of what came, which makes a little room.
+func fill(w *Response) {
+	for vain := 0; vain < 3; vain++ {
+		_ = w.c.tcp.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		if n, _ := w.c.tcp.Write(make([]byte, 64<<10)); n > 0 {
+			vain = -1
+		}
+	}
+	_ = w.c.tcp.SetWriteDeadline(time.Time{})
+}
+
+// large leaves more to be sent than sockets hold.
+func large(w *Response) { w.Add("A", strings.Repeat("a", 16<<20)) }
+
+// A client that does not read can't keep its connection with what is left of an
+// answer once the handler is through, nor with a refusal.
+func TestRestIsNotTaken(t *testing.T) {
+	for name, answer := range map[string]func(*Response){
+		"an end": func(w *Response) {
+			_ = w.Flush()
+			fill(w)
+		},
+		"an answer": large,
+		"a refusal": func(w *Response) {
+			w.Add("Content-Length", "0")
+			_ = w.Flush()
+			fill(w)
+		},
+	} {
+		through, ended := make(chan bool, 1), make(chan bool)
+		v := serveNatively(t, func(w *Response, _ *Request) {
+			answer(w)
+			through <- true
+		}, func(s *Server) { s.RestTimeout = 100 * time.Millisecond })
+		v.send(get)
+		within(t, "the handler is through", through)
+		v.send("no request\r\n\r\n")
+		go func() { v.server.gone.Wait(); close(ended) }()
+		within(t, name+" is given up", ended)
+	}
+}
+
+// bounds tells of the deadlines for writing that a connection is given.
+type bounds struct {
+	net.Conn
+	set chan time.Time
+}
+
+func (b bounds) SetDeadline(t time.Time) error { return b.SetWriteDeadline(t) }
+
+func (b bounds) SetWriteDeadline(t time.Time) error {
+	b.set <- t
+	return b.Conn.SetWriteDeadline(t)
+}
+
+// A client that takes the rest of an answer in time has all of it, and no bound is
+// left for the next; where nothing waits, none is ever set.
+func TestRestIsTaken(t *testing.T) {
+	set := make(chan time.Time, 8)
+	requests := 0
+	v := serveNatively(t, func(w *Response, _ *Request) {
+		w.c.mu.Lock()
+		w.c.state = watched // it is not: after a watch, all deadlines are taken away anyway
+		if requests++; requests == 1 {
+			w.c.conn.Conn = bounds{w.c.conn.Conn, set}
+		}
+		w.c.mu.Unlock()
+		if requests == 3 {
+			large(w)
+		}
+	}, nil)
+	for range 2 {
+		v.send(get)
+		v.answer("GET")
+	}
+	if len(set) > 0 {
+		t.Error("a write that need not wait is bounded")
+	}
+	v.send(get)
+	if left := time.Until(within(t, "the rest waits", set)); left <= 0 || left > v.server.RestTimeout {
+		t.Errorf("it waits for %v", left)
+	}
+	if resp, _ := v.answer("GET"); resp.Close {
+		t.Error("the connection ends")
+	}
+	if !within(t, "it is bounded no more", set).IsZero() || len(set) > 0 {
+		t.Error("a bound is left")
+	}
+	v.send(get)
+	v.answer("GET")
+}

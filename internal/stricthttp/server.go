@@ -29,6 +29,7 @@ type Server struct {
 	Handler     Handler
 	HeadTimeout time.Duration // for a request's head
 	IdleTimeout time.Duration // between requests
+	RestTimeout time.Duration // for what a client does not take of an answer once the handler is through
 	HeadBytes   int64         // of a request's head
 	PerAddress  int           // connections of an address at a time, more are closed as they come; 0 is no bound
 	Log         *slog.Logger
@@ -106,6 +107,7 @@ func (s *Server) take(c *conn) {
 		return
 	}
 	one := newServing(s, c, tcp)
+	tcp.OnWait(one.bound)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ends() {

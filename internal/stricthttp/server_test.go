@@ -34,7 +34,7 @@ func serve(t testing.TB, h http.HandlerFunc, change func(*Server)) *served {
 func serveNatively(t testing.TB, h Handler, change func(*Server)) *served {
 	t.Helper()
 	s := &Server{
-		Handler: h, HeadTimeout: time.Minute, IdleTimeout: time.Minute, HeadBytes: 32 << 10,
+		Handler: h, HeadTimeout: time.Minute, IdleTimeout: time.Minute, RestTimeout: time.Minute, HeadBytes: 32 << 10,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if change != nil {

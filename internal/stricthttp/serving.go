@@ -34,6 +34,9 @@ type serving struct {
 	server *Server
 	whole  atomic.Bool // the body of the request at hand is through
 
+	handling bool // the handler runs: how long a write takes is its matter
+	bounded  bool // a write was bounded after it
+
 	fields, added httphead.Header // memory of the last request's header, and its answer's
 
 	mu        sync.Mutex
@@ -167,7 +170,9 @@ func (c *serving) linger() {
 func (c *serving) answer(b *blank) (keep bool) {
 	w := &b.answer
 	c.begin(w)
+	c.handling = true
 	aborted := c.handle(w)
+	c.handling = false
 	b.request.ctx.End(nil)
 	if aborted {
 		_ = c.conn.Close() // at once, so that a part is not taken for the whole
@@ -203,6 +208,15 @@ func (c *serving) handle(w *Response) (aborted bool) {
 	return false
 }
 
+// bound is called by a write that has to wait, which bounds it where no handler does.
+// It must not lock mu, under which connections are closed.
+func (c *serving) bound() {
+	if !c.handling && !c.bounded {
+		c.bounded = true
+		_ = c.conn.SetWriteDeadline(time.Now().Add(c.server.RestTimeout))
+	}
+}
+
 func (c *serving) begin(w *Response) {
 	c.mu.Lock()
 	c.state, c.answering = fresh, w
@@ -217,8 +231,8 @@ func (c *serving) done(b *body) {
 	c.state, c.answering = idle, nil
 	watch := c.watch
 	c.watch = nil
-	touched := c.foreign || watch != nil
-	c.foreign = false
+	touched := c.foreign || c.bounded || watch != nil
+	c.foreign, c.bounded = false, false
 	if touched {
 		c.armed = time.Time{}
 	}
