@@ -3,6 +3,7 @@ package vm_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aicodesit/cordon/internal/kerneltest"
 	"github.com/aicodesit/cordon/test/vm"
@@ -27,6 +28,29 @@ func TestScriptRunsAsRootOnAFreshHost(t *testing.T) {
 	}
 	if got := strings.Join(lines[3:], " "); strings.TrimSpace(got) != "lo" {
 		t.Errorf("links: %s, want only lo", got)
+	}
+}
+
+// A kernel that changes its text while all its processors are at work goes on, and
+// its clock too.
+func TestKernelChangesItsText(t *testing.T) {
+	r := vm.Run(t, vm.Machine{
+		Timeout: 2 * time.Minute,
+		Script: `#!/bin/sh
+set -e
+echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/a
+for busy in 1 2 3; do while :; do /bin/true; done & done
+for change in $(seq 500); do
+	echo "50000 100000" >/sys/fs/cgroup/a/cpu.max
+	echo max >/sys/fs/cgroup/a/cpu.max
+done
+sleep 1
+echo all done
+`,
+	})
+	if r.Status != 0 || r.Output != "all done\n" {
+		t.Error(r)
 	}
 }
 
