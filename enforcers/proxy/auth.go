@@ -27,7 +27,7 @@ func carried(h httphead.Header) (string, *refusal) {
 	}
 	if auths == 1 {
 		scheme, value, _ := strings.Cut(auth, " ")
-		if !strings.EqualFold(scheme, "Bearer") {
+		if !httphead.Is(scheme, "bearer") {
 			return "", malformed("authorization must be a bearer token")
 		}
 		if keys == 1 && value != got {
@@ -93,7 +93,7 @@ func form(r *stricthttp.Request) *refusal {
 // options refuses what a connection is not to be.
 func options(text string) *refusal {
 	for option := range strings.SplitSeq(text, ",") {
-		if o := strings.TrimSpace(option); o != "" && !strings.EqualFold(o, "keep-alive") && !strings.EqualFold(o, "close") {
+		if o := strings.Trim(option, " \t"); o != "" && !httphead.Is(o, "keep-alive") && !httphead.Is(o, "close") {
 			return malformed("connection may only be keep-alive or close")
 		}
 	}

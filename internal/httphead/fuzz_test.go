@@ -69,10 +69,10 @@ func FuzzRead(f *testing.F) {
 				bufio.NewReader(iotest.OneByteReader(strings.NewReader(text))),
 			}
 			for i, in := range ins {
-				got, err := l.Read(in)
+				got, err := l.Read(in, nil)
 				rest, _ := io.ReadAll(in)
 				plain := bufio.NewReader(strings.NewReader(text))
-				want, wrong := l.gather(plain)
+				want, wrong := l.gather(plain, nil)
 				left, _ := io.ReadAll(plain)
 				if got != want || err != wrong || err == nil && string(rest) != string(left) {
 					t.Errorf("%q, reader %d: %q %v leaves %q, want %q %v and %q", text, i, got, err, rest, want, wrong, left)
@@ -113,7 +113,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		from.Reset(text)
-		if _, err := CRLF.Read(in); err != nil {
+		if _, err := CRLF.Read(in, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

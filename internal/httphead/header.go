@@ -4,6 +4,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // Field is a line of a header. Its name is canonical, see
@@ -15,6 +16,10 @@ func (f Field) Append(text []byte) []byte {
 	text = append(append(text, f.Name...), ": "...)
 	return append(append(text, f.Value...), "\r\n"...)
 }
+
+// Is tells whether a value is a word, which is of ASCII, in whatever case. To
+// [strings.EqualFold] alone the Kelvin sign is a k, too.
+func Is(value, word string) bool { return len(value) == len(word) && strings.EqualFold(value, word) }
 
 // Header is the lines of a header in their order. To look one up in it takes less
 // time than in a map, for there are few; and to make it, next to none.

@@ -50,15 +50,16 @@ const (
 )
 
 // Read reads up to the empty line, and returns all before that. The error is
-// io.EOF only where nothing came.
-func (l Lines) Read(in *bufio.Reader) (string, error) {
+// io.EOF only where nothing came. Each line that comes before the rest is there is
+// shown to check first, with its end, unless that is nil: an error of it is Read's.
+func (l Lines) Read(in *bufio.Reader, check func(line string) error) (string, error) {
 	if _, err := in.Peek(1); err != nil {
 		return "", err
 	}
 	if text, ok := l.Take(in); ok {
 		return text, nil
 	}
-	return l.gather(in)
+	return l.gather(in, check)
 }
 
 // Take is Read of a head that is in the buffer whole, as nearly all are, and whose
@@ -101,20 +102,27 @@ func (l Lines) ends(text []byte) bool {
 }
 
 // gather is Read of a head that comes in parts, or is larger than the buffer.
-func (l Lines) gather(in *bufio.Reader) (string, error) {
+func (l Lines) gather(in *bufio.Reader, check func(line string) error) (string, error) {
 	var room [1 << 10]byte
 	text := room[:0]
+	line := 0 // where it begins
 	for {
 		part, err := in.ReadSlice('\n')
-		starts := len(text) == 0 || text[len(text)-1] == '\n'
-		if err == nil && starts && l.empty(part) > 0 {
+		if err == nil && line == len(text) && l.empty(part) > 0 {
 			return string(text), nil
 		}
 		text = append(text, part...)
 		switch {
 		case err == nil && !l.ends(text):
 			return "", ErrLineEnd // the head may end nowhere
-		case err == nil, errors.Is(err, bufio.ErrBufferFull):
+		case err == nil:
+			if check != nil {
+				if err := check(string(text[line:])); err != nil {
+					return "", err
+				}
+			}
+			line = len(text)
+		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(text) > 0:
 			return "", io.ErrUnexpectedEOF
 		default:

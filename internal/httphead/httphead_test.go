@@ -32,7 +32,7 @@ func TestHead(t *testing.T) {
 		{CRLF, strings.Repeat("a", 99) + "\r\n\r\n", "", ErrTooLong, ""},
 	} {
 		in := bufio.NewReaderSize(&Limited{In: strings.NewReader(tt.text), Left: 50}, 16)
-		got, err := tt.lines.Read(in)
+		got, err := tt.lines.Read(in, nil)
 		if got != tt.want || err != tt.fails {
 			t.Errorf("%q: %q, %v", tt.text, got, err)
 		}

@@ -42,7 +42,7 @@ type Answer struct {
 func (c *conn) readAnswer(method string) (*Answer, error) {
 	// Made while the answer is awaited, not after it came.
 	a := &Answer{conn: c, chunks: httputil.NewChunkedReader(c.in)}
-	text, err := httphead.LF.Read(c.in)
+	text, err := httphead.LF.Read(c.in, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (a *Answer) told(old bool) (length int64, err error) {
 	for _, f := range a.Header {
 		switch f.Name {
 		case "Transfer-Encoding":
-			if encodings++; encodings > 1 || old || !strings.EqualFold(f.Value, "chunked") {
+			if encodings++; encodings > 1 || old || !httphead.Is(f.Value, "chunked") {
 				return 0, fmt.Errorf("%w: its transfer-encoding is not chunked", errAnswer)
 			}
 		case "Content-Length":
@@ -198,7 +198,7 @@ func (a *Answer) read(p []byte) (int, error) {
 // trailer passes over what follows the last chunk, and returns io.EOF at its end.
 func (a *Answer) trailer() error {
 	a.conn.limit.Left = headerBytes
-	_, err := httphead.LF.Read(a.conn.in)
+	_, err := httphead.LF.Read(a.conn.in, nil)
 	a.conn.limit.Left = -1
 	switch err {
 	case nil:

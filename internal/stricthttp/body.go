@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
+	"sync/atomic"
 )
 
 // body is a request's.
@@ -13,15 +14,17 @@ type body struct {
 	c       *serving
 	chunked bool
 
-	mu     sync.Mutex
-	in     io.Reader
-	left   int64 // of one with a length
-	expect bool  // the client waits for a word before it sends it
-	err    error // what each further read returns
+	mu   sync.Mutex
+	in   io.Reader
+	left int64 // of one with a length
+	err  error // what each further read returns
+
+	expect atomic.Bool // the client waits for a word before it sends it
 }
 
 func (b *body) begin(length int64, expect bool) {
-	b.in, b.left, b.expect = b.c.in, length, expect
+	b.in, b.left = b.c.in, length
+	b.expect.Store(expect)
 	if length < 0 {
 		b.chunked, b.in = true, httputil.NewChunkedReader(b.c.in)
 	}
@@ -41,11 +44,11 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.c.in.Buffered() == 0 {
 		b.c.disarm() // how long a body may take is the handler's matter
 	}
-	if b.expect {
-		b.expect = false
-		if _, err := b.c.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
-			b.err = err
-			return 0, err
+	if b.expect.Swap(false) {
+		b.c.telling.Store(true)
+		_, b.err = b.c.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+		if b.c.telling.Store(false); b.err != nil {
+			return 0, b.err
 		}
 	}
 	if !b.chunked {
@@ -60,7 +63,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) rest() (text []byte, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.expect {
+	if b.expect.Load() {
 		return nil, false
 	}
 	return b.take()
@@ -99,16 +102,17 @@ func (b *body) advance(n int, err error) {
 
 // trailer reads the end of a chunked body. Fields are not taken there.
 func (b *body) trailer() error {
-	line, err := b.c.in.ReadString('\n')
+	line, err := b.c.in.Peek(len("\r\n")) // a trailer may be endless
 	switch {
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	case err != nil:
 		return err
-	case line != "\r\n":
+	case string(line) != "\r\n":
 		return errors.New("a chunked body may have no trailer")
 	}
-	return nil
+	_, err = b.c.in.Discard(len(line))
+	return err
 }
 
 // skip passes over a body that is there already, and tells whether it is through.

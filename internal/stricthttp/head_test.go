@@ -32,6 +32,7 @@ func TestHead(t *testing.T) {
 		{"two requests", get + get, 2, ""},
 		{"a body that looks like a request", fields("Content-Length: 7") + "GET / \n" + get, 2, ""},
 		{"chunked", fields("transfer-encoding: Chunked") + "0\r\n\r\nanything", 1, ""},
+		{"chunked, with a trailer", fields("transfer-encoding: chunked") + "0\r\nA: b\r\n\r\n" + get, 1, ""},
 		{"chunked, and a request", fields("transfer-encoding: chunked") + "0\r\n\r\n" + get, 1, ""},
 		{"empty body", fields("Content-Length: 0") + get, 2, ""},
 		{"length with blanks around", fields("Content-Length:\t 4 \t") + "abcd" + get, 2, ""},
@@ -64,6 +65,7 @@ func TestHead(t *testing.T) {
 		{"encoding twice", fields("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"), 0, encoding},
 		{"encoding identity", fields("Transfer-Encoding: identity"), 0, encoding},
 		{"encoding identity, then chunked", fields("Transfer-Encoding: identity", "Transfer-Encoding: chunked"), 0, encoding},
+		{"encoding with a Kelvin sign", fields("Transfer-Encoding: chun\u212aed"), 0, encoding},
 		{"encoding empty", fields("Transfer-Encoding:"), 0, encoding},
 		{"encoding by vertical tab", fields("Transfer-Encoding: \vchunked"), 0, value},
 		{"absolute form", line("GET http://x/ HTTP/1.1"), 0, requestLine},
@@ -97,6 +99,22 @@ func TestHead(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What can't become a request is refused before its end comes, which it may not.
+func TestNoRequestAnyMore(t *testing.T) {
+	for _, text := range []string{
+		"GET /\r\n", "GET / HTTP/1.0\r\n", "SSH-2.0-x\r\n", "CONNECT x:443 HTTP/1.1\r\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r\nHost: x\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n folded: a\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\r\n", "GET / HTTP/1.1\r\nHost: x\r\nA\r\n", "GET / HTTP/1.1\r\nA: \x00\r\n",
+		"GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 2*bufferSize) + "\r\nA : b\r\n",
+	} {
+		v := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it came to the handler") }, nil)
+		v.send(text)
+		if resp, _ := v.answer("GET"); resp.StatusCode != 400 {
+			t.Errorf("%q: got %d", text, resp.StatusCode)
+		}
+		v.over()
 	}
 }
 

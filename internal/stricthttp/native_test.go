@@ -310,6 +310,18 @@ func TestRestIsNotTaken(t *testing.T) {
 	}
 }
 
+// Nor while it is told that its body may come.
+func TestContinueIsNotTaken(t *testing.T) {
+	ended := make(chan bool)
+	v := serveNatively(t, func(w *Response, r *Request) {
+		fill(w)
+		_, _ = io.Copy(io.Discard, r.Body)
+	}, func(s *Server) { s.RestTimeout = 100 * time.Millisecond })
+	v.send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+	go func() { v.server.gone.Wait(); close(ended) }()
+	within(t, "it is given up", ended)
+}
+
 // bounds tells of the deadlines for writing that a connection is given.
 type bounds struct {
 	net.Conn

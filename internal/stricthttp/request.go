@@ -56,6 +56,8 @@ func (m *malformed) answer() []byte {
 		m.status, http.StatusText(m.status), len(m.why)+1, m.why)
 }
 
+var errRequestLine = bad("a request line must be METHOD /PATH HTTP/1.1")
+
 func bad(why string) error { return &malformed{http.StatusBadRequest, why} }
 
 // blank is what a request becomes. It is made before that comes, when nobody
@@ -89,7 +91,7 @@ func (b *blank) read(text string) (err error) {
 	r := &b.request
 	var ok bool
 	if r.Method, r.Target, ok = requestLine(line); !ok {
-		return bad("a request line must be METHOD /PATH HTTP/1.1")
+		return errRequestLine
 	}
 	if r.Header, err = httphead.CRLF.Fields(b.body.c.fields, rest); err != nil {
 		return bad(err.Error())
@@ -122,17 +124,17 @@ func (b *blank) take(f httphead.Field) bool {
 		return true
 	case "Transfer-Encoding":
 		b.chunks++
-		b.coded = b.coded || !strings.EqualFold(f.Value, "chunked")
+		b.coded = b.coded || !httphead.Is(f.Value, "chunked")
 		return true
 	case "Content-Length":
 		b.lengths, b.length = b.lengths+1, f.Value
 	case "Connection":
 		for option := range strings.SplitSeq(f.Value, ",") {
-			r.close = r.close || strings.EqualFold(strings.TrimSpace(option), "close")
+			r.close = r.close || httphead.Is(strings.Trim(option, " \t"), "close")
 		}
 	case "Expect":
 		b.expects++
-		b.unmet = b.unmet || !strings.EqualFold(f.Value, "100-continue")
+		b.unmet = b.unmet || !httphead.Is(f.Value, "100-continue")
 	}
 	return false
 }
@@ -155,6 +157,25 @@ func (b *blank) frame() error {
 		r.Length = -1
 	}
 	return nil
+}
+
+// lines checks the lines of a head as they come: one that is none may never end.
+func lines() func(line string) error {
+	first := true
+	return func(line string) error {
+		if first {
+			first = false
+			text, _ := httphead.CRLF.Cut(line)
+			if _, _, ok := requestLine(text); !ok {
+				return errRequestLine
+			}
+			return nil
+		}
+		if _, err := httphead.CRLF.Fields(nil, line); err != nil {
+			return bad(err.Error())
+		}
+		return nil
+	}
 }
 
 // requestLine takes the first line of a head apart. Of targets there are only

@@ -46,7 +46,7 @@ func (w *Response) Add(name, value string) {
 	}
 	switch name {
 	case "Connection":
-		w.close = w.close || strings.EqualFold(value, "close")
+		w.close = w.close || httphead.Is(value, "close")
 	case "Content-Length":
 		w.lengths, w.length = w.lengths+1, value
 	case "Transfer-Encoding":
@@ -82,6 +82,7 @@ func (w *Response) begin(ends bool) {
 		return
 	}
 	w.begun = true
+	w.body.expect.Store(false) // what would be sent now is part of the answer
 	w.WriteHeader(http.StatusOK)
 	// What a reader before this one took for the end of a chunked body may be another.
 	w.close = w.r.close || w.close || w.r.Length < 0 || !w.body.skip() || w.c.server.ends()

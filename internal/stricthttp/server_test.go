@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -180,12 +181,15 @@ func TestRefuses(t *testing.T) {
 
 // A chunked body must end as it should.
 func TestChunkedBodyThatDoesNotEnd(t *testing.T) {
-	for name, text := range map[string]string{"a trailer": "0\r\nA: b\r\n\r\n", "no end": "3\r\nabc\r\n", "half an end": "0\r\n", "no size": "x\r\n", "too short": "5\r\nabc"} {
+	endless := "0\r\n" + strings.Repeat("a", 2*bufferSize)
+	for name, text := range map[string]string{"a trailer": "0\r\nA: b\r\n\r\n", "an endless trailer": endless, "no end": "3\r\nabc\r\n", "half an end": "0\r\n", "no size": "x\r\n", "too short": "5\r\nabc"} {
 		t.Run(name, func(t *testing.T) {
 			v := serve(t, echo, nil)
 			v.send("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + text)
-			if err := v.conn.CloseWrite(); err != nil {
-				t.Fatal(err)
+			if text != endless { // for whose end nobody waits
+				if err := v.conn.CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if resp, body := v.answer("POST"); strings.HasSuffix(body, "<nil>") || !resp.Close {
 				t.Errorf("it is taken for a whole one: %s, close %v", body, resp.Close)
@@ -220,6 +224,26 @@ func TestContinue(t *testing.T) {
 		t.Error(resp)
 	}
 	v.over()
+}
+
+// Once the answer has begun it is too late for that word: it would be part of it.
+func TestContinueWithinAnAnswer(t *testing.T) {
+	v := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		_, _ = io.WriteString(w, "ab")
+		_ = http.NewResponseController(w).Flush()
+		body, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(body)
+	}, nil)
+	v.send("POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+	resp, err := http.ReadResponse(v.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.send("cde")
+	if body, err := io.ReadAll(resp.Body); string(body) != "abcde" {
+		t.Errorf("%q %v", body, err)
+	}
 }
 
 // What a handler leaves of a body is never taken for a request.
@@ -432,6 +456,20 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 	v.over()
+}
+
+// Between requests a client has the time for that, also where the first came at once.
+func TestIdleAfterTheFirst(t *testing.T) {
+	const short = 200 * time.Millisecond
+	v := serve(t, echo, func(s *Server) { s.HeadTimeout = short })
+	v.send(get)
+	v.answer("GET")
+	if err := v.conn.SetReadDeadline(time.Now().Add(2 * short)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := v.in.ReadByte(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it ends: %q %v", b, err)
+	}
 }
 
 // A deadline that comes late does not hit the next request.

@@ -34,15 +34,16 @@ type serving struct {
 	server *Server
 	whole  atomic.Bool // the body of the request at hand is through
 
-	handling bool // the handler runs: how long a write takes is its matter
-	bounded  bool // a write was bounded after it
+	handling atomic.Bool // the handler runs: how long a write takes is its matter
+	telling  atomic.Bool // a client is told that its body may come, which is not
+	bounded  atomic.Bool // a write was bounded
 
 	fields, added httphead.Header // memory of the last request's header, and its answer's
 
 	mu        sync.Mutex
 	state     state
 	answering *Response     // nil for an idle connection
-	armed     time.Time     // when the deadline for reading was set for an idle connection; zero when there is none
+	until     time.Time     // the deadline for reading of an idle connection; zero when there is none
 	foreign   bool          // the handler set deadlines
 	watch     chan struct{} // closed when its watcher is through
 }
@@ -104,9 +105,9 @@ func (c *serving) head() (string, error) {
 		return "", err
 	}
 	c.mu.Lock()
-	c.armed = past // to be set anew before long
+	c.until = past // to be set anew before long
 	c.mu.Unlock()
-	text, err := httphead.CRLF.Read(c.in)
+	text, err := httphead.CRLF.Read(c.in, lines())
 	switch {
 	case errors.Is(err, httphead.ErrTooLong):
 		err = &malformed{http.StatusRequestHeaderFieldsTooLarge, err.Error()}
@@ -122,11 +123,11 @@ func (c *serving) arm(patience time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if now.Sub(c.armed) < patience/16 {
+	if left := c.until.Sub(now); left <= patience && left > patience-patience/16 {
 		return nil
 	}
-	c.armed = now
-	return c.conn.SetReadDeadline(now.Add(patience))
+	c.until = now.Add(patience)
+	return c.conn.SetReadDeadline(c.until)
 }
 
 // disarm takes the deadline for an idle connection away.
@@ -137,10 +138,10 @@ func (c *serving) disarm() {
 }
 
 func (c *serving) disarmLocked() {
-	if c.armed.IsZero() || c.foreign {
+	if c.until.IsZero() || c.foreign {
 		return
 	}
-	c.armed = time.Time{}
+	c.until = time.Time{}
 	_ = c.conn.SetReadDeadline(time.Time{})
 }
 
@@ -170,9 +171,9 @@ func (c *serving) linger() {
 func (c *serving) answer(b *blank) (keep bool) {
 	w := &b.answer
 	c.begin(w)
-	c.handling = true
+	c.handling.Store(true)
 	aborted := c.handle(w)
-	c.handling = false
+	c.handling.Store(false)
 	b.request.ctx.End(nil)
 	if aborted {
 		_ = c.conn.Close() // at once, so that a part is not taken for the whole
@@ -211,8 +212,7 @@ func (c *serving) handle(w *Response) (aborted bool) {
 // bound is called by a write that has to wait, which bounds it where no handler does.
 // It must not lock mu, under which connections are closed.
 func (c *serving) bound() {
-	if !c.handling && !c.bounded {
-		c.bounded = true
+	if (!c.handling.Load() || c.telling.Load()) && c.bounded.CompareAndSwap(false, true) {
 		_ = c.conn.SetWriteDeadline(time.Now().Add(c.server.RestTimeout))
 	}
 }
@@ -231,10 +231,10 @@ func (c *serving) done(b *body) {
 	c.state, c.answering = idle, nil
 	watch := c.watch
 	c.watch = nil
-	touched := c.foreign || c.bounded || watch != nil
-	c.foreign, c.bounded = false, false
+	touched := c.bounded.Swap(false) || c.foreign || watch != nil
+	c.foreign = false
 	if touched {
-		c.armed = time.Time{}
+		c.until = time.Time{}
 	}
 	c.mu.Unlock()
 	b.end()
