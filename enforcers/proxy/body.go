@@ -56,14 +56,14 @@ func (s *Server) receive(ctx *ending.Context, w patient, r *stricthttp.Request, 
 	if !s.reads.done(reading) && bad == nil {
 		bad = malformed("the connection is gone")
 	}
-	if bad != nil && ctx.Err() != nil {
+	if bad == nil {
+		return b, nil
+	}
+	b.drop()
+	if ctx.Err() != nil {
 		bad = cut(ctx)
 	}
-	if bad != nil {
-		b.drop()
-		return body{}, bad
-	}
-	return b, nil
+	return body{}, bad
 }
 
 // reads are the bodies being read. One look at all of them now and then is

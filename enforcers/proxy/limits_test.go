@@ -87,7 +87,7 @@ func TestSlowBody(t *testing.T) {
 // A body that still comes when the session ends, or its token's time is over, is
 // not waited for: the client is told why, and its connection ends.
 func TestEndBeforeTheBody(t *testing.T) {
-	for _, cause := range []error{errEnded, errExpired} {
+	for reason, cause := range map[string]error{"ended": errEnded, "expired": errExpired} {
 		for _, rest := range []string{"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n"} {
 			r := newRig(t, nil)
 			alive, end := context.WithCancelCause(context.Background())
@@ -125,7 +125,6 @@ func TestEndBeforeTheBody(t *testing.T) {
 			if more, err := io.ReadAll(in); len(more) > 0 || err != nil {
 				t.Errorf("%v, %q: the connection goes on: %q %v", cause, rest, more, err)
 			}
-			reason := map[error]string{errEnded: "ended", errExpired: "expired"}[cause]
 			eventually(t, "the audit says so", func() bool { return strings.Contains(r.audit.String(), `"reason":"`+reason+`"`) })
 			if held := r.server.gates.memory.Load(); held != 0 {
 				t.Errorf("%d bytes are still held", held)

@@ -15,7 +15,7 @@ var (
 	// ErrTooLong is returned by a [Limited] of which all was read that may be.
 	ErrTooLong = errors.New("the head is too long")
 
-	// ErrLineEnd is returned for a line that does not end as it must.
+	// ErrLineEnd is returned by [Lines.Read] of CRLF for a line that ends with LF alone.
 	ErrLineEnd = errors.New("a line must end with CR LF")
 )
 
@@ -50,8 +50,10 @@ const (
 )
 
 // Read reads up to the empty line, and returns all before that. The error is
-// io.EOF only where nothing came. Each line that comes before the rest is there is
-// shown to check first, with its end, unless that is nil: an error of it is Read's.
+// io.EOF only where nothing came, io.ErrUnexpectedEOF where the head broke off,
+// ErrLineEnd, or what in says. Each line of a head that is not there at once is
+// shown to check as it comes, with its end, unless that is nil: an error of it is
+// Read's.
 func (l Lines) Read(in *bufio.Reader, check func(line string) error) (string, error) {
 	if _, err := in.Peek(1); err != nil {
 		return "", err

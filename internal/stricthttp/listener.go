@@ -1,7 +1,7 @@
 // Package stricthttp is an HTTP/1.1 server of one goroutine for a connection.
 // Its handler has only requests that no two readers take apart differently
-// (RFC 9112, sections 2.2, 5.2, 6.1 and 11.2). Any other is answered 400 and ends
-// the connection.
+// (RFC 9112, sections 2.2, 5.2, 6.1 and 11.2). Any other is answered with a status
+// of 4xx and ends the connection.
 package stricthttp
 
 import (

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/aicodesit/cordon/internal/httphead"
+	"github.com/aicodesit/cordon/internal/rawsys"
 )
 
 // whole reads all of an answer that ends the connection.
@@ -99,11 +100,8 @@ func TestInvalidLinesAreLogged(t *testing.T) {
 // A handler has of a request what came.
 func TestNativeRequest(t *testing.T) {
 	v := serveNatively(t, func(w *Response, r *Request) {
-		if r.Length < 0 {
-			w.Add("Connection", "close")
-		}
 		body, err := io.ReadAll(r.Body)
-		fmt.Fprint(w, r.Method, " ", r.Target, " ", r.URL.Path, " ", r.host, " ", r.Header, " ", r.Length, " ", r.close, " ", r.Remote, " ", string(body), " ", err)
+		fmt.Fprint(w, r.Method, " ", r.Target, " ", r.URL.Path, " ", r.host.value, " ", r.Header, " ", r.Length, " ", r.close, " ", r.Remote, " ", string(body), " ", err)
 	}, nil)
 	for _, tt := range []struct{ request, want string }{
 		{"GET /a%20b?c HTTP/1.1\r\nb: 1\r\nHost: x:1\r\nA: 2\r\nB: 3\r\n\r\n", "GET /a%20b?c /a b x:1 [{B 1} {A 2} {B 3}] 0 false 127.0.0.1  <nil>"},
@@ -226,9 +224,6 @@ func TestWhole(t *testing.T) {
 	} {
 		came, sent := make(chan bool), make(chan bool)
 		v := serveNatively(t, func(w *Response, r *Request) {
-			if r.Length < 0 {
-				w.Add("Connection", "close")
-			}
 			text, ok := r.Whole()
 			if r.Target == "/a" {
 				came <- true
@@ -282,6 +277,26 @@ func fill(w *Response) {
 // large leaves more to be sent than sockets hold.
 func large(w *Response) { w.Add("A", strings.Repeat("a", 16<<20)) }
 
+// bounds tells of the deadlines for writing that a connection is given.
+type bounds struct {
+	*rawsys.Conn
+	set chan time.Time
+}
+
+func (b bounds) SetDeadline(t time.Time) error { return b.SetWriteDeadline(t) }
+
+func (b bounds) SetWriteDeadline(t time.Time) error {
+	b.set <- t
+	return b.Conn.SetWriteDeadline(t)
+}
+
+// tellBounds has set told of the deadlines for writing that w's connection is given.
+func tellBounds(w *Response, set chan time.Time) {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	w.c.conn.Conn = bounds{w.c.tcp, set}
+}
+
 // A client that does not read can't keep its connection with what is left of an
 // answer once the handler is through, nor with a refusal.
 func TestRestIsNotTaken(t *testing.T) {
@@ -297,14 +312,14 @@ func TestRestIsNotTaken(t *testing.T) {
 			fill(w)
 		},
 	} {
-		through, ended := make(chan bool, 1), make(chan bool)
+		set, ended := make(chan time.Time, 8), make(chan bool)
 		v := serveNatively(t, func(w *Response, _ *Request) {
+			tellBounds(w, set)
 			answer(w)
-			through <- true
 		}, func(s *Server) { s.RestTimeout = 100 * time.Millisecond })
 		v.send(get)
-		within(t, "the handler is through", through)
 		v.send("no request\r\n\r\n")
+		within(t, name+" waits", set)
 		go func() { v.server.gone.Wait(); close(ended) }()
 		within(t, name+" is given up", ended)
 	}
@@ -322,19 +337,6 @@ func TestContinueIsNotTaken(t *testing.T) {
 	within(t, "it is given up", ended)
 }
 
-// bounds tells of the deadlines for writing that a connection is given.
-type bounds struct {
-	net.Conn
-	set chan time.Time
-}
-
-func (b bounds) SetDeadline(t time.Time) error { return b.SetWriteDeadline(t) }
-
-func (b bounds) SetWriteDeadline(t time.Time) error {
-	b.set <- t
-	return b.Conn.SetWriteDeadline(t)
-}
-
 // A client that takes the rest of an answer in time has all of it, and no bound is
 // left for the next; where nothing waits, none is ever set.
 func TestRestIsTaken(t *testing.T) {
@@ -343,10 +345,10 @@ func TestRestIsTaken(t *testing.T) {
 	v := serveNatively(t, func(w *Response, _ *Request) {
 		w.c.mu.Lock()
 		w.c.state = watched // it is not: after a watch, all deadlines are taken away anyway
-		if requests++; requests == 1 {
-			w.c.conn.Conn = bounds{w.c.conn.Conn, set}
-		}
 		w.c.mu.Unlock()
+		if requests++; requests == 1 {
+			tellBounds(w, set)
+		}
 		if requests == 3 {
 			large(w)
 		}

@@ -3,11 +3,11 @@ package stricthttp
 import (
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aicodesit/cordon/internal/ending"
@@ -25,7 +25,7 @@ type Request struct {
 	Body   io.Reader
 
 	ctx   *ending.Context
-	host  string
+	host  single
 	close bool // the client ends the connection with it
 }
 
@@ -65,15 +65,30 @@ func bad(why string) error { return &malformed{http.StatusBadRequest, why} }
 type blank struct {
 	request Request
 	url     url.URL
-	hosts   int
-	expects int    // fields of the name Expect
-	unmet   bool   // one of them is not known
-	lengths int    // fields of the name Content-Length
-	length  string // the last of them
-	chunks  int    // fields of the name Transfer-Encoding
-	coded   bool   // one of them says more than that it is chunked
 	body    body
 	answer  Response
+
+	expect, length, encoding single
+}
+
+// single is a field of which a message may have one line.
+type single struct {
+	lines int
+	value string // the last line's
+}
+
+func (s *single) add(value string) { s.lines, s.value = s.lines+1, value }
+
+// is tells whether there is one line, which says the word.
+func (s *single) is(word string) bool { return s.lines == 1 && httphead.Is(s.value, word) }
+
+// number is what the one line says in digits: no sign, no space, no list.
+func (s *single) number() (n int64, ok bool) {
+	if s.lines != 1 {
+		return 0, false
+	}
+	u, err := strconv.ParseUint(s.value, 10, 63)
+	return int64(u), err == nil
 }
 
 func (c *serving) blank() *blank {
@@ -97,19 +112,19 @@ func (b *blank) read(text string) (err error) {
 		return bad(err.Error())
 	}
 	r.Header = slices.DeleteFunc(r.Header, b.take)
-	if err := b.frame(); err != nil {
+	if err = b.frame(); err != nil {
 		return err
 	}
 	if r.URL, err = b.target(); err != nil {
 		return bad("the target of the request is no path")
 	}
-	if b.hosts != 1 || strings.ContainsAny(r.host, " \t\"<>\\^`{|}/?#@") {
+	if r.host.lines != 1 || strings.ContainsAny(r.host.value, " \t\"<>\\^`{|}/?#@") {
 		return bad("there must be one host")
 	}
-	if b.unmet || b.expects > 1 {
+	if b.expect.lines > 0 && !b.expect.is("100-continue") {
 		return &malformed{http.StatusExpectationFailed, "the only expectation is 100-continue"}
 	}
-	b.body.begin(r.Length, b.expects > 0)
+	b.body.begin(r.Length, b.expect.lines > 0)
 	return nil
 }
 
@@ -119,22 +134,19 @@ func (b *blank) take(f httphead.Field) bool {
 	r := &b.request
 	switch f.Name {
 	case "Host":
-		r.host = f.Value
-		b.hosts++
+		r.host.add(f.Value)
 		return true
 	case "Transfer-Encoding":
-		b.chunks++
-		b.coded = b.coded || !httphead.Is(f.Value, "chunked")
+		b.encoding.add(f.Value)
 		return true
 	case "Content-Length":
-		b.lengths, b.length = b.lengths+1, f.Value
+		b.length.add(f.Value)
 	case "Connection":
 		for option := range strings.SplitSeq(f.Value, ",") {
 			r.close = r.close || httphead.Is(strings.Trim(option, " \t"), "close")
 		}
 	case "Expect":
-		b.expects++
-		b.unmet = b.unmet || !httphead.Is(f.Value, "100-continue")
+		b.expect.add(f.Value)
 	}
 	return false
 }
@@ -143,18 +155,17 @@ func (b *blank) take(f httphead.Field) bool {
 func (b *blank) frame() error {
 	r := &b.request
 	switch {
-	case b.chunks == 0 && b.lengths == 0:
-	case b.chunks == 0:
+	case b.length.lines > 0 && b.encoding.lines > 0:
+		return bad("content-length and transfer-encoding exclude each other")
+	case b.length.lines > 0:
 		var ok bool
-		if r.Length, ok = number(b.length); !ok || b.lengths > 1 {
+		if r.Length, ok = b.length.number(); !ok {
 			return bad("there must be one content-length, a number")
 		}
-	case b.lengths > 0:
-		return bad("content-length and transfer-encoding exclude each other")
-	case b.coded || b.chunks > 1:
-		return bad("the only transfer-encoding is chunked")
-	default:
+	case b.encoding.is("chunked"):
 		r.Length = -1
+	case b.encoding.lines > 0:
+		return bad("the only transfer-encoding is chunked")
 	}
 	return nil
 }
@@ -197,19 +208,6 @@ func requestLine(line string) (method, target string, ok bool) {
 		}
 	}
 	return method, target, true
-}
-
-// number reads digits only: no sign, no space, no list.
-func number(text string) (int64, bool) {
-	var n int64
-	for _, c := range []byte(text) {
-		digit := int64(c) - '0'
-		if digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10 {
-			return 0, false
-		}
-		n = 10*n + digit
-	}
-	return n, text != ""
 }
 
 // target is what [url.ParseRequestURI] makes of the request's target.

@@ -21,9 +21,8 @@ type Response struct {
 	header httphead.Header // without what frame says
 	out    *bufio.Writer   // nil while nothing waits to be sent
 
-	dated   bool   // the handler has a Date of its own, or wants none
-	lengths int    // how many Content-Lengths were added
-	length  string // the last of them
+	dated  bool   // the handler has a Date of its own, or wants none
+	length single // Content-Length, as added
 
 	status  int   // 0 before WriteHeader
 	begun   bool  // the head was written
@@ -48,7 +47,7 @@ func (w *Response) Add(name, value string) {
 	case "Connection":
 		w.close = w.close || httphead.Is(value, "close")
 	case "Content-Length":
-		w.lengths, w.length = w.lengths+1, value
+		w.length.add(value)
 	case "Transfer-Encoding":
 	case "Date":
 		w.dated = true
@@ -84,7 +83,7 @@ func (w *Response) begin(ends bool) {
 	w.begun = true
 	w.body.expect.Store(false) // what would be sent now is part of the answer
 	w.WriteHeader(http.StatusOK)
-	// What a reader before this one took for the end of a chunked body may be another.
+	// A proxy in front may see a chunked body end elsewhere: nothing after it is read.
 	w.close = w.r.close || w.close || w.r.Length < 0 || !w.body.skip() || w.c.server.ends()
 	w.open()
 	_, err := w.out.Write(w.head(w.out.AvailableBuffer(), ends))
@@ -113,17 +112,14 @@ func (w *Response) frame(line []byte, ends bool) []byte {
 	if w.close {
 		line = append(line, "Connection: close\r\n"...)
 	}
-	length, ok := int64(0), false
-	if w.lengths == 1 {
-		length, ok = number(w.length)
-	}
+	length, ok := w.length.number()
 	switch {
 	case w.status == http.StatusNoContent:
 	case ok:
 		if w.status != http.StatusNotModified {
 			w.left = length
 		}
-		line = httphead.Field{Name: "Content-Length", Value: w.length}.Append(line)
+		line = httphead.Field{Name: "Content-Length", Value: w.length.value}.Append(line)
 	case w.bodyless():
 	case ends:
 		w.left = 0

@@ -160,11 +160,10 @@ func (c *serving) refuse(err error) {
 // still sends would otherwise make its kernel drop it.
 func (c *serving) linger() {
 	const most, patience = 256 << 10, 500 * time.Millisecond
-	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
-	if !ok || c.conn.SetReadDeadline(time.Now().Add(patience)) != nil || half.CloseWrite() != nil {
+	if c.conn.SetReadDeadline(time.Now().Add(patience)) != nil || c.tcp.CloseWrite() != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c.conn.Conn, most)
+	_, _ = io.CopyN(io.Discard, c.conn, most)
 }
 
 // answer calls the handler. It returns false when the connection ends with it.

@@ -21,7 +21,7 @@ func Standard(h http.Handler) Handler {
 func (r *Request) standard() *http.Request {
 	std := &http.Request{
 		Method: r.Method, URL: r.URL, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: r.Header.Standard(), Body: io.NopCloser(r.Body),
-		ContentLength: r.Length, Close: r.close, Host: r.host, RequestURI: r.Target,
+		ContentLength: r.Length, Close: r.close, Host: r.host.value, RequestURI: r.Target,
 	}
 	if r.Length < 0 {
 		std.TransferEncoding = []string{"chunked"}

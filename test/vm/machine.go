@@ -54,7 +54,7 @@ func Run(t testing.TB, m Machine) Result {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", m.arguments(k.image, initrd, dir)...)
 	said, runErr := cmd.CombinedOutput()
-	r := Result{Output: read(dir, "output"), Console: read(dir, "console")}
+	r := Result{Status: -1, Output: read(dir, "output"), Console: read(dir, "console")}
 	status, err := strconv.Atoi(strings.TrimSpace(read(dir, "status")))
 	if err != nil {
 		t.Fatalf("the machine's script did not end (qemu: %v, %v)\n%s\n%s", runErr, ctx.Err(), said, r)
