@@ -327,12 +327,14 @@ func TestRestIsNotTaken(t *testing.T) {
 
 // Nor while it is told that its body may come.
 func TestContinueIsNotTaken(t *testing.T) {
-	ended := make(chan bool)
+	begun, ended := make(chan bool, 1), make(chan bool)
 	v := serveNatively(t, func(w *Response, r *Request) {
+		begun <- true
 		fill(w)
 		_, _ = io.Copy(io.Discard, r.Body)
 	}, func(s *Server) { s.RestTimeout = 100 * time.Millisecond })
 	v.send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+	within(t, "it comes", begun)
 	go func() { v.server.gone.Wait(); close(ended) }()
 	within(t, "it is given up", ended)
 }
