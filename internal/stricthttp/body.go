@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
-	"sync/atomic"
 )
 
 // body is a request's.
@@ -19,12 +18,12 @@ type body struct {
 	left int64 // of one with a length
 	err  error // what each further read returns
 
-	expect atomic.Bool // the client waits for a word before it sends it
+	word   sync.Mutex // held while that is said, or the answer begins
+	expect bool       // the client waits for a word before it sends it
 }
 
 func (b *body) begin(length int64, expect bool) {
-	b.in, b.left = b.c.in, length
-	b.expect.Store(expect)
+	b.in, b.left, b.expect = b.c.in, length, expect
 	if length < 0 {
 		b.chunked, b.in = true, httputil.NewChunkedReader(b.c.in)
 	}
@@ -41,15 +40,11 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	if b.c.in.Buffered() == 0 {
+	if b.chunked || b.c.in.Buffered() == 0 { // of a chunked one more may be waited for
 		b.c.disarm() // how long a body may take is the handler's matter
 	}
-	if b.expect.Swap(false) {
-		b.c.telling.Store(true)
-		_, b.err = b.c.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
-		if b.c.telling.Store(false); b.err != nil {
-			return 0, b.err
-		}
+	if b.err = b.tell(); b.err != nil {
+		return 0, b.err
 	}
 	if !b.chunked {
 		p = p[:min(int64(len(p)), b.left)]
@@ -59,11 +54,32 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
+// tell says the word that the client waits for.
+func (b *body) tell() error {
+	b.word.Lock()
+	defer b.word.Unlock()
+	if !b.expect {
+		return nil
+	}
+	b.expect = false
+	return b.c.tell("HTTP/1.1 100 Continue\r\n\r\n")
+}
+
+// answered notes that the answer begins, of which the word would be a part.
+func (b *body) answered() {
+	b.word.Lock()
+	defer b.word.Unlock()
+	b.expect = false
+}
+
 // rest is take, but not of a body whose client waits for a word.
 func (b *body) rest() (text []byte, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.expect.Load() {
+	b.word.Lock()
+	expect := b.expect
+	b.word.Unlock()
+	if expect {
 		return nil, false
 	}
 	return b.take()
@@ -102,17 +118,18 @@ func (b *body) advance(n int, err error) {
 
 // trailer reads the end of a chunked body. Fields are not taken there.
 func (b *body) trailer() error {
-	line, err := b.c.in.Peek(len("\r\n")) // a trailer may be endless
-	switch {
-	case errors.Is(err, io.EOF):
-		return io.ErrUnexpectedEOF
-	case err != nil:
-		return err
-	case string(line) != "\r\n":
-		return errors.New("a chunked body may have no trailer")
+	for _, want := range []byte("\r\n") { // not all of a line, which may be endless
+		got, err := b.c.in.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		case got != want:
+			return errors.New("a chunked body may have no trailer")
+		}
 	}
-	_, err = b.c.in.Discard(len(line))
-	return err
+	return nil
 }
 
 // skip passes over a body that is there already, and tells whether it is through.

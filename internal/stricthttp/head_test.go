@@ -107,6 +107,7 @@ func TestNoRequestAnyMore(t *testing.T) {
 	for _, text := range []string{
 		"GET /\r\n", "GET / HTTP/1.0\r\n", "SSH-2.0-x\r\n", "CONNECT x:443 HTTP/1.1\r\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r\nHost: x\n",
 		"GET / HTTP/1.1\r\nHost: x\r\n folded: a\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\r\n", "GET / HTTP/1.1\r\nHost: x\r\nA\r\n", "GET / HTTP/1.1\r\nA: \x00\r\n",
+		"GET / HTTP/1.1\r\nContent-Length: x\r\n", "GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n", "GET / HTTP/1.1\r\nContent-Length: 1\r\nHost: x\r\nContent-Length: 1\r\n",
 		"GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 2*bufferSize) + "\r\nA : b\r\n",
 	} {
 		v := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it came to the handler") }, nil)

@@ -339,6 +339,26 @@ func TestContinueIsNotTaken(t *testing.T) {
 	within(t, "it is given up", ended)
 }
 
+// One that takes it after a while has the time that the handler gives for the answer.
+func TestContinueIsTaken(t *testing.T) {
+	set, hold := make(chan time.Time, 8), make(chan bool)
+	defer close(hold)
+	v := serveNatively(t, func(w *Response, r *Request) {
+		tellBounds(w, set)
+		fill(w)
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-hold
+	}, func(s *Server) { s.RestTimeout = time.Minute })
+	v.send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc")
+	if at := within(t, "it is bounded", set); at.IsZero() {
+		t.Error("it is not")
+	}
+	go func() { _, _ = io.Copy(io.Discard, v.in) }()
+	if at := within(t, "it is bounded no more", set); !at.IsZero() {
+		t.Error(at)
+	}
+}
+
 // A client that takes the rest of an answer in time has all of it, and no bound is
 // left for the next; where nothing waits, none is ever set.
 func TestRestIsTaken(t *testing.T) {

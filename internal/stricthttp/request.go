@@ -172,7 +172,7 @@ func (b *blank) frame() error {
 
 // lines checks the lines of a head as they come: one that is none may never end.
 func lines() func(line string) error {
-	first := true
+	first, b := true, blank{}
 	return func(line string) error {
 		if first {
 			first = false
@@ -182,10 +182,14 @@ func lines() func(line string) error {
 			}
 			return nil
 		}
-		if _, err := httphead.CRLF.Fields(nil, line); err != nil {
+		fields, err := httphead.CRLF.Fields(nil, line)
+		if err != nil {
 			return bad(err.Error())
 		}
-		return nil
+		for _, f := range fields {
+			b.take(f)
+		}
+		return b.frame()
 	}
 }
 

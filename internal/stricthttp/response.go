@@ -81,7 +81,7 @@ func (w *Response) begin(ends bool) {
 		return
 	}
 	w.begun = true
-	w.body.expect.Store(false) // what would be sent now is part of the answer
+	w.body.answered()
 	w.WriteHeader(http.StatusOK)
 	// A proxy in front may see a chunked body end elsewhere: nothing after it is read.
 	w.close = w.r.close || w.close || w.r.Length < 0 || !w.body.skip() || w.c.server.ends()

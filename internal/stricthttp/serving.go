@@ -35,7 +35,7 @@ type serving struct {
 	whole  atomic.Bool // the body of the request at hand is through
 
 	handling atomic.Bool // the handler runs: how long a write takes is its matter
-	telling  atomic.Bool // a client is told that its body may come, which is not
+	telling  atomic.Bool // what tell writes is not
 	bounded  atomic.Bool // a write was bounded
 
 	fields, added httphead.Header // memory of the last request's header, and its answer's
@@ -66,7 +66,7 @@ func (c *serving) serve() {
 			c.refuse(err)
 			return
 		}
-		if !c.answer(b) {
+		if !c.answer(b) || c.server.ends() { // it may have begun before that
 			c.linger()
 			return
 		}
@@ -214,6 +214,22 @@ func (c *serving) bound() {
 	if (!c.handling.Load() || c.telling.Load()) && c.bounded.CompareAndSwap(false, true) {
 		_ = c.conn.SetWriteDeadline(time.Now().Add(c.server.RestTimeout))
 	}
+}
+
+// tell writes what is no part of an answer, for which no handler waits longer than for
+// the rest of one.
+func (c *serving) tell(text string) error {
+	c.telling.Store(true)
+	_, err := io.WriteString(c.conn, text)
+	c.telling.Store(false)
+	if c.bounded.Swap(false) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.foreign { // else done does it
+			_ = c.conn.SetWriteDeadline(time.Time{})
+		}
+	}
+	return err
 }
 
 func (c *serving) begin(w *Response) {
