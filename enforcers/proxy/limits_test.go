@@ -84,6 +84,20 @@ func TestSlowBody(t *testing.T) {
 	eventually(t, "its memory is given back", func() bool { return r.server.gates.memory.Load() == 0 })
 }
 
+// half sends a request that ends with rest, which lacks some of its body, and returns
+// its connection once the body is being read.
+func (r *rig) half(rest string) net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = c.Close() })
+	fmt.Fprintf(c, "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n%s", r.token, rest)
+	eventually(r.t, "it is being read", func() bool { return r.server.gates.memory.Load() > 0 })
+	return c
+}
+
 // A body that still comes when the session ends, or its token's time is over, is
 // not waited for: the client is told why, and its connection ends.
 func TestEndBeforeTheBody(t *testing.T) {
@@ -98,13 +112,7 @@ func TestEndBeforeTheBody(t *testing.T) {
 				r.sessions.m[a] = s
 			}
 			r.sessions.mu.Unlock()
-			c, err := net.Dial("tcp", r.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			fmt.Fprintf(c, "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n%s", r.token, rest)
-			eventually(t, "it is being read", func() bool { return r.server.gates.memory.Load() > 0 })
+			c := r.half(rest)
 			end(cause)
 			if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil { // far less than bodyPatience
 				t.Fatal(err)
@@ -186,13 +194,7 @@ func TestBodyMemory(t *testing.T) {
 	}
 
 	r := newRig(t, nil)
-	c, err := net.Dial("tcp", r.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprintf(c, "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n{", r.token, defaultBody)
-	eventually(t, "it is being read", func() bool { return r.server.gates.memory.Load() > 0 })
+	r.half(fmt.Sprintf("Content-Length: %d\r\n\r\n{", defaultBody))
 	if held := r.server.gates.memory.Load(); held > 256<<10 {
 		t.Errorf("%d bytes are held for one that came", held)
 	}

@@ -18,8 +18,8 @@ type body struct {
 	left int64 // of one with a length
 	err  error // what each further read returns
 
-	word   sync.Mutex // held while that is said, or the answer begins
 	expect bool       // the client waits for a word before it sends it
+	word   sync.Mutex // held while that is said, or the answer begins
 }
 
 func (b *body) begin(length int64, expect bool) {

@@ -29,7 +29,7 @@ type Server struct {
 	Handler     Handler
 	HeadTimeout time.Duration // for a request's head
 	IdleTimeout time.Duration // between requests
-	RestTimeout time.Duration // for what a client does not take of an answer once the handler is through
+	RestTimeout time.Duration // for what a client does not take at once of an answer whose handler is through, or of 100 Continue
 	HeadBytes   int64         // of a request's head
 	PerAddress  int           // connections of an address at a time, more are closed as they come; 0 is no bound
 	Log         *slog.Logger
