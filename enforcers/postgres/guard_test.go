@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aicodesit/cordon/internal/pgtest"
@@ -18,6 +19,7 @@ func TestNewTablesAreClosedAtOnce(t *testing.T) {
 	w.exec(`ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT SELECT ON TABLES TO bob, PUBLIC`)
 	done := make(chan struct{})
 	var wg sync.WaitGroup
+	var lookers atomic.Int32 // who have looked at a table
 	for range 2 {
 		conn := pgtest.Connect(t, pgtest.As(t, w.url, "bob", ""))
 		wg.Go(func() {
@@ -34,7 +36,9 @@ func TestNewTablesAreClosedAtOnce(t *testing.T) {
 				var n int
 				err := conn.QueryRow(context.Background(), fmt.Sprintf("SELECT count(*) FROM guarded.t%d", i%6)).Scan(&n)
 				if err == nil {
-					looked++
+					if looked++; looked == 1 {
+						lookers.Add(1)
+					}
 				}
 				if n != 0 || err != nil && !strings.Contains(err.Error(), "does not exist") {
 					t.Errorf("t%d: %d rows, %v", i%6, n, err)
@@ -44,7 +48,7 @@ func TestNewTablesAreClosedAtOnce(t *testing.T) {
 		})
 	}
 	maker := pgtest.Connect(t, pgtest.As(t, w.url, "app", ""))
-	for range 15 {
+	for n := 0; n < 15 || lookers.Load() < 2 && n < 500; n++ { // each meets one by chance
 		for _, sql := range []string{
 			`CREATE TABLE guarded.t0 AS SELECT 1 AS x`,
 			`SELECT 1 AS x INTO guarded.t1`,
