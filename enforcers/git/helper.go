@@ -47,9 +47,20 @@ func newHelper(g *specs.Git, secret func(string) (string, error)) (*helper, erro
 }
 
 func (h *helper) close() {
-	_ = unix.Shutdown(int(h.ours.Fd()), unix.SHUT_RDWR)
+	h.shut()
 	_ = h.ours.Close()
 	_ = h.theirs.Close()
+}
+
+// shut ends the conversation, for who still reads or writes too. serve and
+// close may both come to it, so the descriptor is only used while it is held:
+// its bare number may be that of the next helper's by then.
+func (h *helper) shut() {
+	c, err := h.ours.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = c.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
 // serve answers the first question, if it is for the declared repository, and
@@ -62,7 +73,7 @@ func (h *helper) serve() {
 		h.mu.Unlock()
 	}
 	_, _ = io.WriteString(h.ours, answer)
-	_ = unix.Shutdown(int(h.ours.Fd()), unix.SHUT_RDWR)
+	h.shut()
 }
 
 // answer reads a question as gitcredentials(7) has it: name=value lines up to

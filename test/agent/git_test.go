@@ -23,9 +23,9 @@ git -c user.name=a -c user.email=a@example.com commit -q -m one; git clone -q --
 	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	run(t, "git", "-p", "beta", "--", "clone")
-	if _, err := os.Stat("/srv/projects/beta/main.txt"); err != nil {
-		t.Fatal(err)
+	cloned := run(t, "git", "-p", "beta", "--", "clone")
+	if _, err := os.Stat("/srv/projects/beta/main.txt"); err != nil || cloned.code != 0 {
+		t.Fatalf("%v: %+v\n%q", err, cloned, host.Requests())
 	}
 	work := "git fetch origin 2>&1 && git checkout -q -b agent/a && git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m a" +
 		" && git push origin agent/a 2>&1; git push origin HEAD:main 2>&1; { env; git config -l; cat .git/config; } | grep -e 'gitea-secre[t]' -e 'cc-ses[s]'; echo looked"

@@ -50,14 +50,14 @@ func TestAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{self, "-test.run=" + pattern(), "-test.v", "-test.timeout=10m"}
+	// Without -test.v: what is wrong comes last then, and not before all that
+	// went well after it.
+	args := []string{self, "-test.run=" + pattern(), "-test.timeout=10m"}
 	cmd := exec.CommandContext(t.Context(), "../throwaway.sh", args...)
 	cmd.Env = append(os.Environ(), binVar+"="+bin, clientVar+"="+client)
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestAgent") {
+	if err != nil || strings.Contains(string(out), "no tests to run") {
 		t.Errorf("%v\n%s", err, out)
-	} else if testing.Verbose() {
-		t.Logf("%s", out)
 	}
 }
 

@@ -8,6 +8,22 @@ import (
 	"testing"
 )
 
+// Why a test failed is also the last thing said, whatever else was run after it.
+func TestSaysLastWhyItFailed(t *testing.T) {
+	var out bytes.Buffer
+	tally := newTally(&out)
+	tally.add(event{Action: "output", Package: "x", Test: "TestA", Output: strings.Repeat("noise\n", 2*again) + "why\n"})
+	tally.add(event{Action: "fail", Package: "x", Test: "TestA"})
+	tally.add(event{Action: "fail", Package: "x"})
+	tally.add(event{Action: "pass", Package: "y", Test: "TestB", Elapsed: 2 * slow})
+	tally.add(event{Action: "pass", Package: "y"})
+	tally.summary()
+	_, end, _ := strings.Cut(out.String(), "slow:")
+	if noise := strings.Count(end, "noise"); noise != again-1 || !strings.HasSuffix(end, "noise\nwhy\n1 passed, 1 failed\n") {
+		t.Errorf("%d lines of noise in %q", noise, end)
+	}
+}
+
 func TestSaysHowItEnded(t *testing.T) {
 	const (
 		good = "package x\nimport \"testing\"\nfunc TestGood(t *testing.T) { t.Run(\"sub\", func(*testing.T) {}) }\n"

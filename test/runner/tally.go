@@ -21,12 +21,17 @@ type event struct {
 // Tests slower than this are named at the end, in seconds.
 const slow = 10
 
+// Of what a failed test said, so many last lines are said again at the end:
+// who is shown the end only is to see why.
+const again = 40
+
 type tally struct {
 	w                       io.Writer
 	passed, failed, skipped int
 	output                  map[string]*strings.Builder // what a running test, or a package, has said
 	failedIn                map[string]bool             // packages with a failed test
 	slow                    []event
+	again                   []string // ends of what failed tests said
 }
 
 func newTally(w io.Writer) *tally {
@@ -72,6 +77,7 @@ func (t *tally) endTest(e event) {
 		t.failed++
 		t.failedIn[e.Package] = true
 		fmt.Fprintf(t.w, "--- %s\n%s", e.Package, said)
+		t.again = append(t.again, fmt.Sprintf("--- %s\n%s", e.Package, lastLines(said)))
 	}
 	if e.Elapsed >= slow && !strings.Contains(e.Test, "/") {
 		t.slow = append(t.slow, e)
@@ -99,6 +105,11 @@ func (t *tally) endPackage(e event) {
 	}
 }
 
+func lastLines(said string) string {
+	lines := strings.SplitAfter(said, "\n")
+	return strings.Join(lines[max(0, len(lines)-again-1):], "")
+}
+
 // unfinished prints what tests of a package said that never ended.
 func (t *tally) unfinished(pkg string) {
 	for key, said := range t.output {
@@ -115,6 +126,9 @@ func (t *tally) summary() {
 	slices.SortFunc(t.slow, func(a, b event) int { return int(b.Elapsed - a.Elapsed) })
 	for _, e := range t.slow {
 		fmt.Fprintf(t.w, "slow: %5.1fs %s %s\n", e.Elapsed, e.Package, e.Test)
+	}
+	for _, said := range t.again {
+		fmt.Fprint(t.w, said)
 	}
 	if t.passed+t.failed == 0 {
 		fmt.Fprintln(t.w, "no test was run")
