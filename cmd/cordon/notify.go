@@ -144,16 +144,18 @@ func (r *recipients) look() { r.current().Look() }
 func (r *recipients) run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	over := make(chan struct{}) // for the one that tells
+	replaced := func() {} // ends the one that tells
+	defer func() { replaced() }()
 	for {
 		r.mu.Lock()
 		fresh := r.fresh
 		r.fresh = nil
 		r.mu.Unlock()
 		for _, n := range fresh {
-			close(over)
-			over = make(chan struct{})
-			all.Go(func() { tell(ctx, n, over) })
+			replaced()
+			its, cancel := context.WithCancel(ctx)
+			replaced = cancel
+			all.Go(func() { n.Run(its) })
 		}
 		select {
 		case <-ctx.Done():
@@ -161,18 +163,4 @@ func (r *recipients) run(ctx context.Context) {
 		case <-r.wake:
 		}
 	}
-}
-
-// tell runs n until ctx ends, or over is closed.
-func tell(ctx context.Context, n *notify.Notifier, over <-chan struct{}) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-over:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	n.Run(ctx)
 }

@@ -40,7 +40,6 @@ type Answer struct {
 // readers could take apart differently is an error, except for lines that end with
 // LF alone.
 func (c *conn) readAnswer(method string) (*Answer, error) {
-	// Made while the answer is awaited, not after it came.
 	a := &Answer{conn: c, chunks: httputil.NewChunkedReader(c.in)}
 	text, err := httphead.LF.Read(c.in, nil)
 	if err != nil {
