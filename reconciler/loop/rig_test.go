@@ -119,6 +119,13 @@ func (s *system) damage(addr reconciler.Addr, value string) {
 	}
 }
 
+// looked is how often it was read.
+func (s *system) looked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
 func (s *system) is(addr reconciler.Addr) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -111,21 +111,21 @@ func TestRestedLooksAtOnce(t *testing.T) {
 		x.readTakes = 300 * time.Millisecond
 		r.use("r1", r.group("x", named("x", x)))
 		r.after(10 * time.Second)
-		begun := x.reads
+		begun := x.looked()
 		r.Wake("x")
 		r.after(quiet + time.Millisecond)
-		if x.reads != begun+1 {
-			t.Errorf("%d reads right after a wake, want 1", x.reads-begun)
+		if x.looked() != begun+1 {
+			t.Errorf("%d reads right after a wake, want 1", x.looked()-begun)
 		}
 		r.after(x.readTakes) // the pass has just ended
 		r.Wake("x")
 		r.after(quiet + time.Millisecond)
-		if x.reads != begun+1 {
-			t.Errorf("%d reads right after a pass, want 1", x.reads-begun)
+		if x.looked() != begun+1 {
+			t.Errorf("%d reads right after a pass, want 1", x.looked()-begun)
 		}
 		r.after(x.readTakes)
-		if x.reads != begun+2 {
-			t.Errorf("%d reads in all, want 2", x.reads-begun)
+		if x.looked() != begun+2 {
+			t.Errorf("%d reads in all, want 2", x.looked()-begun)
 		}
 	})
 }
