@@ -3,6 +3,7 @@
 #   make build   the program: bin/cordon, and bin/cordon-full beside it
 #   make demo    see it work, on a throwaway host of its own
 #   make test    every test there is; ends with "N passed, N failed"
+#   make race    the race detector, on what runs side by side
 #   make check   formatting, static analysis, known vulnerabilities
 #   make bench   speed, as ratios against peers in one run
 #   make fuzz    a minute for each fuzz test (FUZZTIME=10s)
@@ -13,7 +14,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build deps demo test check vuln bench fuzz clean
+.PHONY: build deps demo test race check vuln bench fuzz clean
 
 export PATH := $(PATH):/usr/sbin:/usr/local/go/bin
 
@@ -34,6 +35,13 @@ demo: build
 # Two packages at a time: what they test is the kernel, and there is one.
 test: deps
 	@go run ./test/runner -count=1 -p 2 -timeout 25m ./...
+
+# Not on what bounds memory or time, nor on what takes ten times as long so.
+RACE ?= ./cmd/... ./enforcers/git ./enforcers/proxy ./reconciler/... ./internal/source/folder \
+	$(addprefix ./internal/,ending epoll leanhttp rawsys run rundir secret stricthttp terminal watch)
+
+race: deps
+	@go test -race -count=1 -p 2 -timeout 25m $(RACE)
 
 bench: build
 	@go run ./test/bench $(BENCH)
