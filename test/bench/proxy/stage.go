@@ -145,6 +145,7 @@ func (s *stage) nginx(ctx context.Context, in, name, upstream string) (*peer, er
 		program = "/usr/sbin/nginx"
 	}
 	cmd := exec.CommandContext(ctx, program, "-c", path)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // killed, it would leave its workers
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
