@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ func inside(t *testing.T) {
 	t.Run("crash", r.crash)
 	t.Run("home", r.home)
 	t.Run("unproxied", r.unproxied)
+	fmt.Print(tried)
 }
 
 // ask runs the client in print mode.

@@ -1,9 +1,10 @@
 // Command runner runs go test and says in one line how it ended.
 //
 // It prints what go test without -v prints: a line for each package and, of
-// tests that fail, all they said; then the slowest tests, the last that failed
-// ones said once more, and "N passed, N failed". It exits with 1 when a test failed, a package did not build, or
-// nothing was run at all. Arguments are go test's.
+// tests that fail, all they said; then the slowest tests, the end of what was said
+// of failures once more, and "N passed, N failed". It exits with 1 when a test
+// failed, a package did not build, or nothing was run at all. Arguments are go
+// test's.
 package main
 
 import (

@@ -47,7 +47,7 @@ func TestSaysHowItEnded(t *testing.T) {
 		{"does not build", map[string]string{"a_test.go": good, "b.go": "package x\nvar v int = missing\n"}, 1, "0 passed, 1 failed", []string{"undefined: missing"}},
 		{"one of two does not build", map[string]string{"a_test.go": good, "y/y.go": "package y\nvar v int = missing\n", "y/y_test.go": strings.Replace(good, "x", "y", 1)}, 1, "2 passed, 1 failed", []string{"undefined: missing", "ok  \tx"}},
 		{"dies before its tests", map[string]string{"a_test.go": dies}, 1, "0 passed, 1 failed", []string{"last words"}},
-		{"ends amid a test", map[string]string{"a_test.go": exit}, 1, "0 passed, 1 failed", nil},
+		{"ends amid a test", map[string]string{"a_test.go": exit}, 1, "0 passed, 1 failed", []string{"so far"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,6 +73,11 @@ func TestSaysHowItEnded(t *testing.T) {
 			for _, s := range tt.says {
 				if !strings.Contains(out.String(), s) {
 					t.Errorf("says nothing of %q:\n%s", s, out.String())
+				}
+			}
+			for _, why := range []string{"why", "undefined: missing", "last words", "so far"} {
+				if n := strings.Count(out.String(), why); n != 0 && n != 2 {
+					t.Errorf("says %q %d times, want it again at the end:\n%s", why, n, out.String())
 				}
 			}
 		})

@@ -21,8 +21,8 @@ type event struct {
 // Tests slower than this are named at the end, in seconds.
 const slow = 10
 
-// Of what a failed test said, so many last lines are said again at the end:
-// who is shown the end only is to see why.
+// Of what was said of a failure, so many last lines are said again at the end: who
+// is shown the end only is to see why.
 const again = 40
 
 type tally struct {
@@ -31,7 +31,7 @@ type tally struct {
 	output                  map[string]*strings.Builder // what a running test, or a package, has said
 	failedIn                map[string]bool             // packages with a failed test
 	slow                    []event
-	again                   []string // ends of what failed tests said
+	again                   []string // ends of what was said of failures
 }
 
 func newTally(w io.Writer) *tally {
@@ -77,7 +77,7 @@ func (t *tally) endTest(e event) {
 		t.failed++
 		t.failedIn[e.Package] = true
 		fmt.Fprintf(t.w, "--- %s\n%s", e.Package, said)
-		t.again = append(t.again, fmt.Sprintf("--- %s\n%s", e.Package, lastLines(said)))
+		t.sayAgain(e.Package, said)
 	}
 	if e.Elapsed >= slow && !strings.Contains(e.Test, "/") {
 		t.slow = append(t.slow, e)
@@ -92,32 +92,35 @@ func (t *tally) endPackage(e event) {
 	case "skip":
 		fmt.Fprintf(t.w, "?   \t%s\t[no test files]\n", e.Package)
 	case "fail":
+		if e.FailedBuild != "" {
+			said = t.take(event{ImportPath: e.FailedBuild}) + said
+		}
 		// A package that did not build, or died between its tests, has no
 		// failed test to count.
 		if !t.failedIn[e.Package] {
+			said = t.unfinished(e.Package) + said
 			t.failed++
-			t.unfinished(e.Package)
-		}
-		if e.FailedBuild != "" {
-			fmt.Fprint(t.w, t.take(event{ImportPath: e.FailedBuild}))
+			t.sayAgain(e.Package, said)
 		}
 		fmt.Fprintf(t.w, "%sFAIL\t%s\t%.1fs\n", said, e.Package, e.Elapsed)
 	}
 }
 
-func lastLines(said string) string {
+func (t *tally) sayAgain(pkg, said string) {
 	lines := strings.SplitAfter(said, "\n")
-	return strings.Join(lines[max(0, len(lines)-again-1):], "")
+	t.again = append(t.again, fmt.Sprintf("--- %s\n%s", pkg, strings.Join(lines[max(0, len(lines)-again-1):], "")))
 }
 
-// unfinished prints what tests of a package said that never ended.
-func (t *tally) unfinished(pkg string) {
+// unfinished returns what tests of a package said that never ended.
+func (t *tally) unfinished(pkg string) string {
+	var all strings.Builder
 	for key, said := range t.output {
 		if strings.HasPrefix(key, pkg+"\x00") {
-			fmt.Fprint(t.w, said)
+			all.WriteString(said.String())
 			delete(t.output, key)
 		}
 	}
+	return all.String()
 }
 
 func (t *tally) ok() bool { return t.failed == 0 && t.passed > 0 }
